@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from asyncsim._checks import brief, require_count, require_one_of
 from asyncsim.cluster import graphs, protocols
 from asyncsim.cluster._events import run_until
-from asyncsim.cluster._messages import InRounds, InTurn
+from asyncsim.cluster._messages import InRounds, InTurn, RoundEnds
 from asyncsim.cluster._model import CHOICE_OF_LAW, Cluster, Network, brief_part
 from asyncsim.cluster._random_streams import Purpose, stream
 from asyncsim.cluster._simulation import require_memory, require_message_size, simulate
@@ -99,10 +99,11 @@ class Gossip(Checked):
         require_one_of("exchange", self.exchange, choices=EXCHANGES)
         object.__setattr__(self, "graph", graphs.require_graph("graph", self.graph))
         graphs.require_connected(self._graph, self.workers)
-        if isinstance(self.graph, graphs.OnePeer) and self.exchange in IN_TURN:
+        if isinstance(self.graph, graphs.OnePeer | graphs.RandomGroups) and self.exchange in IN_TURN:
+            other = graphs.Exponential if isinstance(self.graph, graphs.OnePeer) else graphs.Complete
             raise ValueError(
-                "`exchange` must be in rounds for OnePeer(), whose edges change from round to round; got "
-                f"{self.exchange!r}. Use 'rounds', or Exponential()."
+                f"`exchange` must be in rounds for {self.graph!r}, whose edges change from round to round; got "
+                f"{self.exchange!r}. Use 'rounds', or {other()!r}."
             )
         if self.exchange not in ("push", "push_sum") and isinstance(self._graph, graphs.Directed):
             raise ValueError(
@@ -160,13 +161,17 @@ class Gossip(Checked):
         progress: Callable[..., None] | None = None,
     ) -> Trace:
         """Make the trace for `asyncsim.simulate`, which checks the arguments."""
-        if self.network.is_instant:
+        if self.network.is_instant and not self._waits_in_groups:
             report = None if progress is None else lambda simulated: progress(*simulated)
             trace = simulate(self.around_a_server(), commits=commits, seconds=seconds, seed=seed, progress=report)
-            return self._in_rounds(trace) if self.exchange in ROUNDS else self._in_turn(trace, seed)
+            return self._in_rounds(trace, seed) if self.exchange in ROUNDS else self._in_turn(trace, seed)
         require_message_size(self.network)
         require_memory(self._with_network(), commits, seconds)
         return self._with_messages(commits, seconds, seed, progress)
+
+    @property
+    def _waits_in_groups(self) -> bool:
+        return isinstance(self.graph, graphs.RandomGroups) and self.exchange == "adapt_then_combine"
 
     def _with_messages(
         self, commits: int | None, seconds: float | None, seed: int, report: Callable[..., None] | None
@@ -177,11 +182,11 @@ class Gossip(Checked):
         if self.local_steps is not None:
             local_steps = np.broadcast_to(np.asarray(self.local_steps, np.int32), self.workers)
         if self.exchange in ROUNDS:
-            mixing, adapt_first = self._mixing(), self.exchange != "rounds"
-            rounds = InRounds(around, self.network, mixing, seed, adapt_first=adapt_first)
+            mixing, kind = self._mixing(seed), {"adapt_first": self.exchange != "rounds"}
+            rounds = InRounds(around, self.network, mixing, seed, in_groups=self._waits_in_groups, **kind)
             run_until(rounds, commits, seconds, report, self.workers)
             trace, ends = rounds.trace()
-            return self._in_rounds(replace(trace, local_steps=local_steps), ends)
+            return self._in_rounds(replace(trace, local_steps=local_steps), seed, ends)
         partners = self._partners(seed)
         waits, answers = self.exchange == "pair", self.exchange != "push"
         running = InTurn(around, self.network, partners, seed, waits=waits, answers=answers)
@@ -235,11 +240,10 @@ class Gossip(Checked):
         )
         return _with_variables(trace, version, mixings, own_changes=1 + (self.exchange == "push_pull"))
 
-    def _mixing(self) -> Callable[[int], tuple[NDArray[Any], ...]]:
+    def _mixing(self, seed: int) -> Callable[[int], tuple[NDArray[Any], ...]]:
         """Return the function of a round that returns targets, sources and weights of its mixing."""
-        period, matrix = self._graph.period(self.workers), self._graph.weights
-        if self.exchange == "push_sum":
-            matrix = self._graph.shares
+        graph = self._graph.drawn(seed)
+        period, matrix = graph.period(self.workers), graph.shares if self.exchange == "push_sum" else graph.weights
 
         @lru_cache(maxsize=period or 1)
         def mixing(number: int) -> tuple[NDArray[Any], ...]:
@@ -249,9 +253,9 @@ class Gossip(Checked):
 
         return mixing if period is None else lambda number: mixing(number % period)
 
-    def _parts(self, rounds: int) -> Iterator[tuple[NDArray[Any], ...]]:
+    def _parts(self, rounds: int, seed: int) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yield targets, sources, weights and source versions of each round."""
-        mixing = self._mixing()
+        mixing = self._mixing(seed)
         sizes: NDArray[Any] = np.ones(self.workers)  # w of push-sum
         for number in range(rounds):
             target, source, weight = mixing(number)
@@ -261,16 +265,23 @@ class Gossip(Checked):
             else:
                 yield target, source, weight, np.full(len(target), NOW)
 
-    def _in_rounds(self, trace: Trace, ends: NDArray[np.float64] | None = None) -> Trace:
-        """Return the trace in which the variables of all workers are mixed in each round, which end at these times."""
+    def _in_rounds(self, trace: Trace, seed: int, ends: RoundEnds | None = None) -> Trace:
+        """Return the trace in which variables are mixed in each round, when it begins or at these ends."""
         after = self.exchange != "rounds"
-        rows = np.flatnonzero(np.diff(trace.version, prepend=-1))  # the first of each round
-        time = trace.commit_time[rows]
-        if after:  # A round that is not over mixes nothing.
-            last = np.flatnonzero(trace.closes_step)
-            ends = trace.commit_time[last] if ends is None else ends
-            rows, time = last[: len(ends)] + 1, ends
-        parts = [*self._parts(len(rows))]
+        if after and ends is not None:
+            number, group, rows, time = ends
+            parts = [*self._parts(int(number.max(initial=-1)) + 1, seed)]
+            parts = [parts[each] for each in number.tolist()]
+            if self._waits_in_groups:
+                pairs = zip(parts, group.tolist(), strict=True)
+                parts = [tuple(column[_group_of(part) == of] for column in part) for part, of in pairs]
+        else:
+            rows = np.flatnonzero(np.diff(trace.version, prepend=-1))  # the first of each round
+            time = trace.commit_time[rows]
+            if after:  # A round that is not over mixes nothing.
+                last = np.flatnonzero(trace.closes_step)
+                rows, time = last + 1, trace.commit_time[last]
+            parts = [*self._parts(len(rows), seed)]
         sizes = [len(target) for target, *_ in parts]
         target, source, weight, sent = (_joined([part[place] for part in parts]) for place in range(4))
         mixings = Mixings(
@@ -302,6 +313,14 @@ def divided(
     order = np.argsort(rows[0], kind="stable")
     versions = np.append(np.full(len(target), NOW), np.full(old.sum(), before))
     return (*(column[order] for column in rows), versions[order])
+
+
+def _group_of(part: tuple[NDArray[Any], ...]) -> NDArray[Any]:
+    """Return the group of each row of a round's mixing, by the least number of a member, which is the first source."""
+    target, source, *_ = part
+    first = np.empty(target.max() + 1, np.int64)
+    first[target[::-1]] = source[::-1]
+    return first[target]
 
 
 def draw_partners(neighbours: NDArray[np.int64], generator: np.random.Generator) -> Iterator[int]:

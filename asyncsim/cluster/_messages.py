@@ -216,8 +216,17 @@ class InTurn:
         return Columns(commits, rest, Mixings(**mixed))
 
 
+class RoundEnds(NamedTuple):
+    """The mixings at the ends of rounds, in the order of their times: one for each group of each round that is over."""
+
+    number: NDArray[np.int64]  # of the round
+    group: NDArray[np.int64]  # of the workers, by the least number of a member
+    before: NDArray[np.int64]  # the commit before which it happens
+    time: NDArray[np.float64]
+
+
 class InRounds:
-    """Workers that exchange models with all their neighbours in every round."""
+    """Workers that exchange models with all their neighbours in every round, and wait for all, or for their group."""
 
     def __init__(
         self,
@@ -227,32 +236,35 @@ class InRounds:
         seed: int,
         *,
         adapt_first: bool,
+        in_groups: bool = False,
     ) -> None:
         """Set up the rounds.
 
         Args:
             around: The workers and their laws.
             network: The network between them.
-            mixing: Function of a round that returns targets, sources and weights of its mixing.
+            mixing: Function of a round that returns targets, sources and weights of its mixing, sorted by both.
             seed: Seed of the times.
             adapt_first: Whether a worker sends the model to which it has applied its gradient, and not the one at which
                 it computes it, so that the messages leave when the round begins.
+            in_groups: Whether a round of a worker is over when it is for those with whom it exchanges. These must be
+                groups in which everybody exchanges with everybody.
         """
-        self.cluster, self.mixing, self.adapt_first = around, mixing, adapt_first
+        self.cluster, self.mixing, self.adapt_first, self.in_groups = around, mixing, adapt_first, in_groups
         self.links = Links(self, network, around.workers, seed)
         laws: Any = around.laws
         self.delays = ComputeDelays(self, laws, seed)
-        # Of each round, and for `begins` of the next one.
-        self.begins, self.ends = [0.0], list[float]()
-        self.finishes, self.commits = list[NDArray[np.float64]](), list[NDArray[np.float64]]()
+        self.begin = np.zeros(around.workers)
+        self.rounds = list[tuple[NDArray[Any], ...]]()  # when they begin, finish, commit and end, and groups
+        self.done, self.open = 0, np.zeros(0)  # commits up to now, and the times of later ones
         self.limit = 0.0, INFINITY  # of commits and seconds
 
     @property
     def now(self) -> float:
-        return self.begins[-1]
+        return float(self.begin.min())
 
     def __len__(self) -> int:
-        return len(self.ends) * self.cluster.workers
+        return self.done
 
     def peek(self) -> float:
         return self.now
@@ -263,56 +275,67 @@ class InRounds:
     def advance(self, events: int, commits: float, seconds: float) -> None:
         self.limit = commits, seconds
         for _ in repeat(None, -(-events // self.cluster.workers)):
-            if len(self) >= commits or self.now > seconds:
+            if self.done >= commits or self.now > seconds:
                 return
-            self._round(self.now)
+            self._round()
 
-    def _round(self, begin: float) -> None:
-        workers = self.cluster.workers
+    def _round(self) -> None:
+        workers, begin = self.cluster.workers, self.begin
         finish = begin + np.array([self.delays.next(worker) for worker in range(workers)])
-        target, source, _ = self.mixing(len(self.ends))
+        target, source, _ = self.mixing(len(self.rounds))
+        group = np.zeros(workers, np.int64)
+        if self.in_groups:
+            group[target[::-1]] = source[::-1]
         target, source = target[target != source], source[target != source]
-        arrival = (finish[source] if self.adapt_first else begin) + self.links.transfers(target, source)
-        here = np.full(workers, begin)
+        arrival = (finish if self.adapt_first else begin)[source] + self.links.transfers(target, source)
+        here = begin.copy()
         np.maximum.at(here, target, arrival)
         commit = finish if self.adapt_first else np.maximum(finish, here)
-        self.finishes.append(finish)
-        self.commits.append(commit)
-        self.ends.append(float(max(commit.max(), here.max())))
-        self.begins.append(self.ends[-1])
+        ends = np.zeros(workers)
+        np.maximum.at(ends, group, np.maximum(commit, here))
+        self.rounds.append((begin, finish, commit, ends[group], group))
+        self.begin = ends[group]
+        is_done = (times := np.append(self.open, commit)) <= self.now
+        self.done, self.open = self.done + int(is_done.sum()), times[~is_done]
 
-    def trace(self) -> tuple[Trace, NDArray[np.float64]]:
-        """Return the trace of these rounds around a server, and when the rounds that are over ended."""
+    def trace(self) -> tuple[Trace, RoundEnds]:
+        """Return the trace of these rounds around a server, and their ends."""
         workers, (most, seconds) = self.cluster.workers, self.limit
-        shape = len(self.ends), workers
-        commit = np.array(self.commits).reshape(shape)
-        worker = np.argsort(commit, axis=1, kind="stable")
-        both = np.reshape(self.finishes, shape), commit
-        finish, commit = (np.take_along_axis(times, worker, 1).ravel() for times in both)
-        number, begin = (np.repeat(of, workers) for of in (np.arange(shape[0]), self.begins[:-1]))
+        columns = [np.array(column).ravel() for column in zip(*self.rounds, strict=True)]
+        number, worker = np.divmod(np.arange(len(self.rounds) * workers), workers)
+        order = np.lexsort((worker, number, columns[2]))
+        number, worker = number[order], worker[order]
+        begin, finish, commit, end, group = (column[order] for column in columns)
         done = int(min(most, np.searchsorted(commit, seconds, "right")))
         last = commit[done - 1] if most < INFINITY else seconds
-        ends = np.array(self.ends)[: done // workers]
-        ends = ends[ends <= seconds]
-        worker = worker.ravel().astype(np.int32)
-        closes = np.arange(1, done + 1) % workers == 0
-        now, rest = slice(done), slice(done, len(commit))
-        return Trace(
+        rest = np.flatnonzero((np.arange(len(commit)) >= done) & (begin <= last))
+        trace = Trace(
             workers=workers,
-            worker=worker[now],
-            read_version=number[now],
-            version=number[now],
-            pull_version=number[now],
-            closes_step=closes,
-            read_time=begin[now],
-            start_time=begin[now],
-            finish_time=finish[now],
-            arrive_time=commit[now],
-            commit_time=commit[now],
+            worker=worker[:done],
+            read_version=number[:done],
+            version=number[:done],
+            pull_version=number[:done],
+            closes_step=np.ones(done, bool),
+            read_time=begin[:done],
+            start_time=begin[:done],
+            finish_time=finish[:done],
+            arrive_time=commit[:done],
+            commit_time=commit[:done],
             unfinished=Unfinished(
                 worker=worker[rest],
                 read_version=number[rest],
                 read_time=begin[rest],
                 finish_time=np.where(finish[rest] <= last, finish[rest], np.inf),
             ),
-        ), ends
+        )
+        # A group is through when all of its commits are.
+        key = number * workers + group
+        _, first, through = np.unique(key, return_index=True, return_inverse=True)
+        is_over = (np.bincount(through[:done], minlength=len(first)) == np.bincount(through)) & (end[first] <= seconds)
+        first = first[is_over]
+        first = first[np.lexsort((group[first], number[first], end[first]))]
+        # At one time, the commits of a round come before its end, and those of the next round after it.
+        stage = np.append(2 * number[:done], 2 * number[first] + 1)
+        merged = np.lexsort((stage, np.append(commit[:done], end[first])))
+        before = np.cumsum(np.where(merged < done, 1, 0))[merged >= done]
+        return trace, RoundEnds(number[first], group[first], before, end[first])

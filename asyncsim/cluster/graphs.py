@@ -7,7 +7,7 @@ or a class that derives from `Graph` and has a method `adjacency`.
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "Exponential",
     "Graph",
     "OnePeer",
+    "RandomGroups",
     "RandomRegular",
     "Ring",
     "Star",
@@ -51,6 +52,11 @@ class Graph(Checked, Named, ABC, family="graphs", example="Ring()"):
         """
         del workers
         return 1 if type(self).weights is Graph.weights else None
+
+    def drawn(self, seed: int) -> "Graph":
+        """Return the graph of a schedule with this seed: this one, unless its rounds are random."""
+        del seed
+        return self
 
     def weights(self, workers: int, round: int = 0) -> Matrix:
         """Return the mixing matrix of a round, (n, n), whose rows and columns sum to 1.
@@ -254,6 +260,53 @@ class RandomRegular(Graph):
                 f"{workers}. Use another."
             )
         return _random_regular(workers, self.degree, self.seed)
+
+
+@dataclass(frozen=True)
+class RandomGroups(Graph):
+    """In each round, random groups of which everybody takes the mean. It is for rounds only.
+
+    A random partition into r groups of any sizes leaves exactly (r - 1)/(n - 1) of Σ |x_i - x̄|², on average. If `size`
+    does not divide n, the last group is smaller. In "adapt_then_combine", a worker waits only for its own group.
+
+    Args:
+        size: Workers of a group, at least 2: pairs by default.
+        seed: Seed of the groups, besides that of the schedule.
+
+    Example:
+        >>> RandomGroups(size=2).weights(5, round=3).tolist()[0]
+        [0.5, 0.0, 0.0, 0.5, 0.0]
+
+    References:
+        Kolehmainen et al. 2025, "NoLoCo: No-all-reduce low communication training method for large models", arXiv
+        2506.10911, with pairs. Ryabinin et al. 2021, "Moshpit SGD", NeurIPS, with groups that are not random.
+    """
+
+    size: Annotated[int, require_count, "Use two workers or more."] = 2
+    seed: Annotated[int, require_integer, "Give the groups another seed."] = 0
+
+    def check(self) -> None:
+        """Refuse groups of one."""
+        if self.size < 2:
+            raise ValueError(f"`size` must be at least 2; got {self.size}. A worker exchanges with another one.")
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return the pairs of all rounds."""
+        if self.size > workers:
+            raise ValueError(f"`size` must be at most the number of workers, {workers}; got {self.size}. Use another.")
+        return Complete().adjacency(workers)
+
+    def drawn(self, seed: int) -> "RandomGroups":
+        """Return the groups of a schedule with this seed."""
+        own = int(np.random.SeedSequence([self.seed, seed]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+        return replace(self, seed=own)
+
+    def weights(self, workers: int, round: int = 0) -> Matrix:
+        """Return the weights of one round."""
+        group = np.empty(workers, np.int64)
+        group[np.random.default_rng([self.seed, round]).permutation(workers)] = np.arange(workers) // self.size
+        together = group[:, None] == group
+        return together / together.sum(1)
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,7 @@ delay compensation          `DCASGD`, `GapAware`
 prediction (pipelines)      `WeightPrediction`, `SpecTrain`, `PipeMare`
 optax optimisers            `WorkerOptimiser`, `ServerOptimiser`, `Muon`
 windows of local steps      `AGN`, `ADAG`, `DynSGD`
-rounds of local steps       `LocalSGD`, `DiLoCo`
+rounds of local steps       `LocalSGD`, `DiLoCo`, `NoLoCo`
 elastic averaging           `EASGD`, `AEASGD`, `EAMSGD`
 federated and buffered      `FedAsync`, `FedBuff`, `FADAS`, `CA2FL`
 time-optimal                `Rennala`, `Ringmaster`
@@ -71,7 +71,7 @@ from asyncsim.rules._rule import Info, Rule, Sent, View, message_bytes
 from asyncsim.rules._schedules import CosineDecay, LinearDecay, Scheduled, StepSchedule, scheduled
 from asyncsim.rules._time_optimal import Rennala, Ringmaster
 from asyncsim.rules._weights import CosineGate, Exponential, Polynomial, Weight, Weighted, weighted
-from asyncsim.rules._windows import ADAG, AGN, DiLoCo, DynSGD, LocalSGD
+from asyncsim.rules._windows import ADAG, AGN, DiLoCo, DynSGD, LocalSGD, NoLoCo
 from asyncsim.rules._wrappers import Compressed, WithProxy, compressed
 from asyncsim.rules._yellowfin import YellowFin
 
@@ -113,6 +113,7 @@ __all__ = [
     "MomentumSGD",
     "MultiASGD",
     "Muon",
+    "NoLoCo",
     "PipeMare",
     "Polynomial",
     "Rennala",

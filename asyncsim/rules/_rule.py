@@ -116,6 +116,7 @@ class Rule(Traced, Named, ABC, family="rules", example="Downpour(0.1)"):
         elementwise: Whether every parameter is treated independently of the others. The engine then passes all of them
             as one vector, which is faster. Other rules receive the pytree that the loss receives.
         rounds: Whether the rule is made for rounds in which every worker commits once.
+        replaces: Whether a commit replaces its variable, so that what others changed in the meantime is lost.
         ignores: Whether `send` gives a message of nothing but zeros for a commit that does not count, such as one of a
             gradient that is too old.
         draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
@@ -141,6 +142,7 @@ class Rule(Traced, Named, ABC, family="rules", example="Downpour(0.1)"):
     incompressible: ClassVar[str | None] = None
     elementwise = False
     rounds = False
+    replaces = False
     ignores = False
     draws = False
     window = cast(Any, 1)

@@ -73,6 +73,7 @@ from asyncsim.theory._mean_path import (
     mean_stability_limit,
 )
 from asyncsim.theory._outer import outer_limit, window_curvature
+from asyncsim.theory._pairings import local_drift, noloco_limit, noloco_noise_floor, partition_consensus
 from asyncsim.theory._protocols import (
     batched_staleness_mean,
     batched_staleness_pmf,
@@ -162,6 +163,7 @@ __all__ = [
     "kinetic_energy",
     "knee",
     "least_squares_momentum",
+    "local_drift",
     "lyapunov_exponent",
     "mean_rescaling",
     "mean_stability_limit",
@@ -170,11 +172,14 @@ __all__ = [
     "most_workers_on_quadratic",
     "noise_energy",
     "noise_floor",
+    "noloco_limit",
+    "noloco_noise_floor",
     "outer_limit",
     "pair_consensus",
     "pair_noise_floor",
     "pair_staleness",
     "pair_staleness_pmf",
+    "partition_consensus",
     "periodic_staleness_mean",
     "pipeline_bubble",
     "pipeline_staleness",

@@ -178,7 +178,7 @@ def test_one_name_has_one_meaning():
     assert owners["oldest"] == {"drop_stale"}
     assert owners["grace"] == {"fedasync", "fadas"}
     assert owners["decay"] == {"dc_asgd", "fadas", "gap_aware", "yellowfin"}
-    assert owners["server_learning_rate"] == {"ca2fl", "diloco", "fadas", "fedbuff", "local_sgd"}
+    assert owners["server_learning_rate"] == {"ca2fl", "diloco", "fadas", "fedbuff", "local_sgd", "noloco"}
     assert owners["learning_rate"] == set(built_in_classes("rules"))
 
 
