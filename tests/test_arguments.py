@@ -167,6 +167,7 @@ def usual() -> dict[str, object]:
         **{"cost": asim.cost(trace, message_bytes=4, parameter_bytes=4)},
         **{"regions": [cluster, cluster], "commits_per_push": 4, "round_trip": 1.0, "merge_weight": 0.5},
         **{"pairs": [[0, 1], [1, 0]], "mixing": [[0.5, 0.5], [0.5, 0.5]]},
+        **{"outer_step": 0.7, "curvature": 0.3, "groups": 2},
         **{"hyper": {"learning_rate": 0.1}, "data": datasets.Digits(), "per_example": 0.1, "kappas": [1.0, 2.0]},
     }
 

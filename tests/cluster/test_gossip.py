@@ -113,10 +113,27 @@ def test_weights_are_doubly_stochastic(graph):
     np.testing.assert_allclose([weights.sum(0), weights.sum(1)], 1, rtol=1e-14)
 
 
-def test_one_peer_exponential_graphs_give_the_exact_mean_after_log2_rounds():
-    trace = gossip(graph=graphs.OnePeer(), exchange="rounds", commits=24)
-    start = np.random.default_rng(0).standard_normal(8)
+@pytest.mark.parametrize(("workers", "rounds"), [(4, 2), (8, 3), (32, 5)])
+def test_one_peer_exponential_graphs_give_the_exact_mean_after_log2_rounds(workers, rounds):
+    trace = gossip(rounds * workers, workers=workers, graph=graphs.OnePeer(), exchange="rounds")
+    start = np.random.default_rng(0).standard_normal(workers)
     np.testing.assert_allclose(mixed(trace, start), start.mean(), atol=1e-15)
+
+
+def test_weights_are_computed_once_unless_they_change():
+    class Counting(graphs.Ring, named=False):
+        def weights(self, workers, round=0):
+            asked.append(round)
+            return super().weights(workers, round)
+
+    class Constant(Counting, named=False):
+        def period(self, workers):
+            return 1
+
+    for graph, expected in ((Counting(), [0, 1, 2, 3]), (Constant(), [0])):
+        asked: list[int] = []
+        gossip(32, graph=graph, exchange="rounds")
+        assert asked == expected
 
 
 def random_directed(workers, seed):
@@ -176,6 +193,14 @@ def test_files_keep_variables_and_mixings(exchange, tmp_path):
     read = asim.Trace.load(tmp_path / "trace.npz")
     assert read.digest == trace.digest
     assert np.array_equal(read.mixings.weight, trace.mixings.weight)
+
+
+def test_jobs_of_a_scenario_have_the_gradients_of_the_rules_window():
+    cluster, workload = asim.Gossip(workers=4, compute=asim.delays.Constant(1.0)), asim.workloads.Quadratic([1.0])
+    rule = asim.rules.local(asim.rules.Downpour(1.0), window=5, learning_rate=0.1)
+    assert asim.Scenario(cluster, rule, workload, commits=4).simulate().commit_time.tolist() == [5.0] * 4
+    with pytest.raises(ValueError, match="`local_steps` must be the window of 'downpour_local', 5; got 2"):
+        asim.Scenario(dataclasses.replace(cluster, local_steps=2), rule, workload, commits=4)
 
 
 def test_another_mixing_is_another_trace():

@@ -72,6 +72,25 @@ def test_rules_equal_the_plain_loop_where_models_are_on_their_way(name, exchange
     assert_equal_variables(asim.replay(trace, rule, workload, 3), replay_plainly(trace, rule, workload, 3), 1e-9)
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        asim.rules.NoLoCo(0.1, window=2, optimiser="sgd"),
+        asim.rules.NoLoCo(0.02, window=2, optimiser="adam"),
+        asim.rules.local(asim.rules.MomentumSGD(0.5, momentum=0.5), window=2, learning_rate=0.1),
+    ],
+)
+def test_windows_with_random_pairs_equal_the_plain_loop(rule, x64, quadratic):
+    """Members of different groups are in different rounds at one time."""
+    pairs = graphs.RandomGroups(2)
+    trace = gossip("adapt_then_combine", pairs, commits=42, local_steps=2, network=SLOW)
+    assert (np.diff(trace.read_version) < 0).any()
+    run = asim.replay(trace, rule, quadratic, 1)
+    assert_equal_variables(run, replay_plainly(trace, rule, quadratic, 1))
+    first = asim.replay(trace, rule, quadratic, 1, commits=17)
+    assert np.array_equal(asim.replay(trace, rule, quadratic, 1, resume=first).variables["x"], run.variables["x"])
+
+
 def with_random_messages(commits=60, events=120, seed=0):
     """A trace whose mixings are of random variables and versions, up to six changes old."""
     generator, base = np.random.default_rng(seed), gossip(commits=commits)

@@ -331,6 +331,7 @@ test_what_has_no_composition_is_refused = refusals(
     (lambda: weighted(weighted(PLAIN, by=Polynomial()), by=Polynomial()), "`rule` must not be weighted already"),
     (lambda: weighted(rules.AEASGD(0.1), by=Polynomial()), "'aeasgd' moves worker and server by the same amount"),
     (lambda: weighted(rules.FedAsync(0.1), by=Polynomial()), "'fedasync' sends parameters"),
+    (lambda: weighted(rules.NoLoCo(0.1), by=Polynomial()), "'noloco' sends parameters"),
     (lambda: Polynomial(-1.0), "`exponent` must not be negative; got -1.0"),
     (lambda: Exponential(float("nan")), "`rate` must"),
     (lambda: CosineGate(0), "`limit` must be positive; got 0"),

@@ -34,6 +34,7 @@ REFUSED = {
     "fedasync_polynomial": "sends parameters",
     "fedasync_hinge": "sends parameters",
     "fedasync_windows": "sends parameters",
+    "noloco": "sends parameters",
     "dc_asgd_adaptive": "has 2 updates",
     "dana_zero": "has 2 updates",
     "dana_dc": "has 2 updates",

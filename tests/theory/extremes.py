@@ -59,10 +59,12 @@ USUAL: dict[str, Any] = {
     "outstanding": 4.0, "load": 1.5, "longest": [1.0, 2.0], "lead": 1, "batch": 4, "group": 2, "pause": 0.1,
     "in_queue": 0.5, "steps_per_second": 1.0, "busy": 300.0, "idle": 60.0, "protocol": "k_sync", "order": "window",
     "low": 1.0, "high": 3.0, "window": 4, "step": 0.1, "every": 0.5, "commits_per_push": 4, "round_trip": 1.0,
-    "mixing": [[0.5, 0.5], [0.5, 0.5]], "pairs": [[0, 1], [1, 0]],
+    "mixing": [[0.5, 0.5], [0.5, 0.5]], "pairs": [[0, 1], [1, 0]], "outer_step": 0.7, "curvature": 0.3, "groups": 2,
 }  # fmt: skip
 EXTREME: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("workers", "n", "slots", "samples", "group", "batch", "window", "sync_every", "gradients"), MANY),
+    **dict.fromkeys(
+        ("workers", "n", "slots", "samples", "group", "batch", "window", "sync_every", "gradients", "groups"), MANY
+    ),
     **dict.fromkeys(("k", "size", "stages", "micro_batches", "batches", "steps_per_take", "commits_per_push"), COUNTS),
     **dict.fromkeys(("commits", "delay", "gap", "slack", "max_age", "lead"), (0, *COUNTS)),
     "lags": (2, 10**3, 10**9),
@@ -72,6 +74,7 @@ EXTREME: dict[str, tuple[Any, ...]] = {
         ("mean", "gpus", "train_rate", "rollout_rate", "load", "cap", "forward", "learning_rate", "every"), POSITIVE
     ),
     **dict.fromkeys(("noise", "latency", "down", "train", "pause", "transfer", "busy", "idle", "step"), SECONDS),
+    **dict.fromkeys(("outer_step", "curvature"), SECONDS),
     "signal": (1e-100, 0.5, 1.0),
     **dict.fromkeys(("outstanding", "in_queue", "steps_per_second", "round_trip"), SECONDS),
     "start": (0.0, 1e-100, 1e100),

@@ -45,8 +45,10 @@ def test_different_minima_leave_the_bias_of_theory(kappa, graph):
 @pytest.mark.parametrize("exchange", ["rounds", "adapt_then_combine"])
 def test_the_mean_takes_one_path_on_every_graph(exchange):
     """With equal curvatures the mean follows one server's recursion, whatever the weights, to rounding."""
-    means = [final(exchange, graph, 0.2, rounds=30).mean(1) for graph in (graphs.Ring(), graphs.Star())]
-    np.testing.assert_allclose(means[0], means[1], atol=1e-6)
+    graphs_of = (graphs.Ring(), graphs.Star(), graphs.RandomGroups(2), graphs.RandomGroups(4))
+    means = [final(exchange, graph, 0.2, rounds=30).mean(1) for graph in graphs_of]
+    for mean in means[1:]:
+        np.testing.assert_allclose(mean, means[0], atol=1e-6)
 
 
 @pytest.mark.parametrize(("kappa", "workers"), [(0.1, 8), (0.3, 4), (0.05, 3)])
@@ -62,6 +64,39 @@ def test_the_noise_of_pairs_without_delay_is_that_of_theory(kappa, workers):
     floor = theory.pair_noise_floor(kappa, workers)
     assert_within_errors(values.mean(1) ** 2, floor.mean)
     assert_within_errors(values.var(1), floor.consensus)
+
+
+@pytest.mark.parametrize("graph", [graphs.Ring(), graphs.Star(), graphs.Edges([(0, 1), (1, 2), (2, 3), (3, 1)])])
+def test_the_second_moment_of_pairs_is_the_sum_over_all_edges(graph):
+    """X ← Σ p_e W_e X W_e, written out."""
+    workers = 4 if isinstance(graph, graphs.Edges) else 7
+    pairs = graph.adjacency(workers)
+    moments = np.eye(workers) - 1 / workers
+    for commits in range(1, 13):
+        after = np.zeros_like(moments)
+        for i, j in np.argwhere(pairs):  # Each worker is as likely as another, and so is each of its neighbours.
+            mixing = np.eye(workers)
+            mixing[np.ix_([i, j], [i, j])] = 0.5
+            after += mixing @ moments @ mixing / (workers * pairs[i].sum())
+        moments = after
+        assert np.trace(moments) / (workers - 1) == pytest.approx(theory.pair_consensus(pairs, commits), rel=1e-13)
+
+
+@pytest.mark.parametrize("workers", [4, 8, 13])
+def test_the_mean_mixing_of_a_ring_has_the_gap_of_its_second_eigenvalue(workers):
+    """λ₂(E W) = 1 - (1 - cos 2π/n)/n, whose powers bound the second moment from above."""
+    pairs = graphs.Ring().adjacency(workers)
+    mean = np.eye(workers) * (1 - 1 / workers) + pairs / (2 * workers)
+    gap = (1 - np.cos(2 * np.pi / workers)) / workers
+    assert theory.spectral_gap(mean) == pytest.approx(gap, rel=1e-12)
+    for commits in (1, 20):
+        assert theory.pair_consensus(pairs, commits) < (1 - gap) ** commits
+
+
+@pytest.mark.parametrize("workers", [4, 8, 15])
+def test_one_pair_of_all_workers_leaves_one_part_less_of_n_minus_one(workers):
+    left = theory.pair_consensus(graphs.Complete().adjacency(workers), 1)
+    assert left == pytest.approx(1 - 1 / (workers - 1), rel=1e-14)
 
 
 def test_noise_grows_without_bound_beyond_the_limit():
