@@ -1,7 +1,7 @@
 """The simulated cluster: the times at which workers read, compute and commit (by SimPy, without JAX).
 
 Neighbours use `_simulation` (the simulation of a cluster, and the memory and time that it needs), `_pipeline` (the
-timetable of a pipeline) and `_model` (arguments for another number of workers).
+timetable of a pipeline), `_gossip` (the kinds of exchanges) and `_model` (arguments for another number of workers).
 """
 
 from asyncsim.cluster import faults, graphs, protocols, rollouts

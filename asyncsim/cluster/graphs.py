@@ -96,7 +96,7 @@ def require_graph(name: str, graph: Any) -> Graph:
         for node, others in graph.adjacency():
             matrix[nodes[node], [nodes[other] for other in others]] = True
         graph = matrix
-    if isinstance(graph, np.ndarray | list | tuple):
+    if isinstance(graph, np.ndarray | list | tuple) and len(graph):
         return Directed(graph) if _is_directed(graph) else Edges(graph)
     raise ValueError(
         f"`{name}` must be a graph; got {brief(graph)}. Give a name such as 'ring', one of "

@@ -375,7 +375,7 @@ test_clusters_that_cannot_be_are_refused = refusals(
     ({"graph": [(0, 1, 2)]}, "`pairs` must be pairs"),
     ({"graph": [(0, 1), (2,)]}, "`pairs` must be pairs"),
     ({"graph": [("a", "b")]}, "`pairs` must be pairs"),
-    ({"graph": []}, "`pairs` must be pairs"),
+    ({"graph": []}, "`graph` must be a graph"),
     ({"graph": [(0, 1), (2, 3)]}, "`graph` must connect all workers"),
     ({"graph": graphs.Edges}, "`graph` must be a graph"),
     ({"graph": np.roll(np.eye(6), 1, 0)}, "`exchange` must be 'push_sum' or 'push' for a graph with directed edges"),
