@@ -10,7 +10,9 @@ from asyncsim._metrics import counted
 from asyncsim.animation import _page as page
 from asyncsim.animation._film import make_film
 from asyncsim.engine import Run
+from asyncsim.engine._quantities import CONSENSUS
 from asyncsim.plots._report import PER_WORKER, smoothed
+from asyncsim.plots._staleness import unit_of
 from asyncsim.trace import Trace
 from asyncsim.trace._statistics import total_variation
 
@@ -24,6 +26,9 @@ WORDS = {
     "pi": "The rule multiplies each update by π, which is below 1 if others have already moved the parameters.",
     "staleness": "The staleness is the number of steps that the server made between a gradient's read and its commit; "
     "without waiting, its mean is close to n − 1.",
+    "graph": "The staleness is the number of changes of a worker's own model by others between a gradient's read and "
+    "its commit; if each commit averages with one neighbour, its mean is 1.",
+    "consensus": "The models of all workers differ by their own gradients, and exchanges bring them together.",
 }
 Rows = Sequence[tuple[str, str]]
 
@@ -48,7 +53,7 @@ def report_page(
     parts = {
         **page.events(film),
         "runs": [],
-        "panels": [_loss(run), _energies(run), _pi(run)],
+        "panels": [_loss(run), _energies(run), _consensus(run) or _pi(run)],
         "staleness": _staleness(trace, predicted),
         "tables": [{"title": name, "rows": [list(row) for row in rows]} for name, rows in (tables or {}).items()],
         "remark": remark,
@@ -79,6 +84,16 @@ def _pi(run: Run) -> dict[str, Any]:
     return _panel("Scaling π of the updates", "pi", lines, remark, log=False)
 
 
+def _consensus(run: Run) -> dict[str, Any] | None:
+    """Return how far the models of workers on a graph are apart, if it was recorded."""
+    at = run.recorded_at.get(CONSENSUS, np.zeros(0, np.int64))
+    if not len(at):
+        return None
+    values = page.digits(run.records[CONSENSUS], 4)
+    line = {"name": "(1/n) Σ |x_i − x̄|²", "x": page.digits((at + 1) / run.workers, 5), "y": values, "color": 2}
+    return _panel("Distance of the models from their mean", "consensus", [line], "")
+
+
 def _panel(title: str, kind: str, lines: list[dict[str, Any]], remark: str, *, log: bool = True) -> dict[str, Any]:
     return {"title": title, "x": PER_WORKER, "log": log, "lines": lines, "words": WORDS[kind], "remark": remark}
 
@@ -96,7 +111,8 @@ def _staleness(trace: Trace, predicted: ArrayLike | None) -> dict[str, Any]:
     return {
         "shares": page.digits(shares, 4),
         "law": None if law is None else page.digits(law[:MOST_SHARES], 4),
-        "words": WORDS["staleness"],
+        "words": WORDS["staleness" if trace.variables == 1 else "graph"],
+        "unit": unit_of(trace),
         "mean": float(trace.staleness.mean()),
         "distance": None if law is None else total_variation(trace.staleness, law),
     }

@@ -79,7 +79,7 @@ function staleness(film, chart) {
     const size = Math.max(chart.shares.length, (chart.law || []).length), base = height - GAP.bottom, room = width - GAP.left - GAP.right;
     const high = Math.max(...chart.shares, ...(chart.law || [0])) * 1.08 || 1, step = room / size;
     const toX = (x) => GAP.left + (x + 0.5) * step, toY = (y) => base - (y / high) * (base - GAP.top);
-    axes(pen, width, height, { toX, toY, xs: ticksOf(0, size - 1, 6).filter(Number.isInteger), ys: ticksOf(0, high, 4) }, "staleness of a commit, in server versions");
+    axes(pen, width, height, { toX, toY, xs: ticksOf(0, size - 1, 6).filter(Number.isInteger), ys: ticksOf(0, high, 4) }, `staleness of a commit, in ${chart.unit}`);
     chart.shares.forEach((share, i) => {
       pen.fillStyle = staleColor(film, i);
       pen.fillRect(GAP.left + i * step, toY(share), Math.max(step - 1, 0.6), base - toY(share));

@@ -9,6 +9,7 @@ from asyncsim._checks import columns, require_count
 from asyncsim._metrics import counted
 from asyncsim.components._checked import checked
 from asyncsim.engine import Run
+from asyncsim.engine._quantities import CONSENSUS
 from asyncsim.plots._page import draw_legend_inside, draw_title, remark, say, use_logarithm
 from asyncsim.plots._staleness import draw_staleness
 from asyncsim.plots._workers import draw_worker_losses
@@ -31,7 +32,9 @@ MOST_POINTS = 2000  # of a line: more than a picture has pixels only makes it sl
 def draw_report(
     figure: "Figure", trace: Trace, run: Run, title: str, subtitle: str = "", *, predicted: ArrayLike | None = None
 ) -> "list[Axes]":
-    """Draw four panels of a run: loss, staleness, energies and π, or the workers' own losses if there is no π.
+    """Draw four panels of a run: loss, staleness, energies and π, or if there is no π the workers' own losses.
+
+    Of workers on a graph that recorded `consensus_distance`, the last panel shows how far their models are apart.
 
     Args:
         figure: An empty figure (see `asyncsim.plots.style` for the look).
@@ -47,7 +50,10 @@ def draw_report(
     draw_energies(panels[2], run)
     # Where there is no π and workers differ, the loss of each.
     measures = {} if _recorded(run, "pi_median") or _recorded(run, "pi_mean") else run.evaluate_workers()
-    if run.several or "worker_loss" not in measures or not run.commits:
+    if _recorded(run, CONSENSUS):
+        last = "Distance of the models from their mean"
+        _draw_consensus(panels[3], run)
+    elif run.several or "worker_loss" not in measures or not run.commits:
         last = "Scaling π of the updates"
         draw_pi(panels[3], run)
     else:
@@ -204,6 +210,15 @@ def draw_seeds(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D"
         last = np.flatnonzero(some)[-1]
         ax.plot(x[last], middle[last], "x", color=line.get_color(), markeredgewidth=2, clip_on=False)
     return line
+
+
+def _draw_consensus(ax: "Axes", run: Run) -> None:
+    """Draw how far the models of workers on a graph are apart, of several seeds the mean."""
+    at, values = run.recorded_at[CONSENSUS], np.asarray(run.records[CONSENSUS], np.float64)
+    mean = values.mean(axis=0) if run.several else values
+    ax.plot((at + 1) / run.workers, mean, color=GREEN)
+    use_logarithm(ax, mean)
+    ax.set(xlabel=PER_WORKER, ylabel="(1/n) Σ |x_i − x̄|²")
 
 
 def _recorded(run: Run, name: str) -> bool:

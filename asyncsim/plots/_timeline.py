@@ -30,6 +30,7 @@ from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace import _spans as tr
 from asyncsim.trace._columns import end_of_trace, tick_of
 from asyncsim.trace._spans import COMMITTED, Bools, Jobs, Spans, gaps, joined, spells, union
+from asyncsim.trace._variables import variable_of_worker
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -117,7 +118,7 @@ def draw_timeline(
     """Draw the activities of each worker against simulated time: one lane per worker, the first on top.
 
     Jobs that were cancelled, dropped, lost or crashed are hatched. A gap between two jobs is "idle or blocked" whatever
-    its reason, since a trace does not show it.
+    its reason, since a trace does not show it. Lines between lanes are exchanges of workers on a graph.
 
     Args:
         ax: Where to draw.
@@ -158,6 +159,7 @@ def draw_timeline(
         if len(spans[name].worker)
     ]
     artists += _draw_commits(ax, trace, lanes, *window) + _draw_faults(ax, trace, lanes, *window)
+    artists += _draw_exchanges(ax, trace, lanes, *window)
     draw_legend_below(ax, artists)  # first, as it may make the panel lower
     _arrange(ax, trace, lanes, start, stop)
     if workers is None and len(lanes) < trace.workers:
@@ -208,6 +210,23 @@ def _draw_commits(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: flo
             x, y = trace.commit_time[which], _place(lanes, trace.worker[which])
             artists.append(ax.vlines(x, y - half, y + half, colors=INK, linewidths=width, zorder=3, label=name))
     return artists
+
+
+def _draw_exchanges(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float) -> "list[Artist]":
+    """Draw a line between the lanes of workers whose variables are mixed, from the first to the last of one event."""
+    worker = np.full(trace.variables, -1)
+    worker[variable_of_worker(trace)] = np.arange(trace.workers)
+    mixings = trace.mixings
+    apart = (mixings.source != mixings.target) & (mixings.time >= start) & (mixings.time <= stop)
+    both = np.stack([worker[mixings.source[apart]], worker[mixings.target[apart]]], axis=1)
+    visible = np.isin(both, lanes).all(axis=1)
+    if not visible.any():
+        return []
+    places = _place(lanes, both[visible].ravel()).reshape(-1, 2)
+    _, first = np.unique(mixings.event[apart][visible], return_index=True)
+    low, high = np.minimum.reduceat(places.min(1), first), np.maximum.reduceat(places.max(1), first)
+    look = {"colors": VERMILION, "linewidths": 0.9, "alpha": 0.8, "zorder": 3.5, "label": "exchange"}
+    return [ax.vlines(mixings.time[apart][visible][first], low, high, **look)]
 
 
 def _rectangles(

@@ -9,6 +9,7 @@ from asyncsim.animation._film import make_film
 from asyncsim.animation._graph import lay_out
 from asyncsim.animation._report import report_page
 from asyncsim.animation._states import States
+from tests.animation.browser import Watched
 from tests.animation.problems import GRAPH_TRACES, trace_of
 
 NAMES = list(GRAPH_TRACES)
@@ -142,9 +143,17 @@ def test_a_film_begins_in_the_middle():
     assert part.at(now).commits == whole.at(now).commits
 
 
-def test_the_interactive_report_of_a_run_on_a_graph():
+def test_the_interactive_report_of_a_run_on_a_graph(browser, tmp_path):
     trace = trace_of("graph in pairs")
-    assert "<canvas" in report_page(trace, replayed(trace), "title")
+    run = asim.replay(trace, asim.rules.Downpour(0.1), WORKLOAD, record={"consensus_distance": 4})
+    (tmp_path / "report.html").write_text(report_page(trace, run, "title"))
+    with Watched(browser, tmp_path / "report.html") as watched:
+        watched.page.wait_for_function("window.report !== undefined")
+        text = watched.page.inner_text("body")
+        assert watched.page.evaluate("report.film.stale") == trace.staleness.tolist()
+    assert "changes of a worker's own model by others" in text
+    assert "Distance of the models from their mean" in text
+    assert "server made" not in text
 
 
 def test_a_landscape_of_several_variables_is_refused():

@@ -228,6 +228,23 @@ def test_settings_of_a_graph_are_those_of_a_scenario(graph):
     assert scenario.override(graph="random_regular", degree=2).cluster.graph.degree == 2
 
 
+def test_a_scenario_records_how_far_models_are_apart():
+    scenario = asim.Scenario(
+        asim.Gossip(workers=6, compute=asim.delays.Gamma(1.0, 0.5)),
+        asim.rules.Downpour(0.1),
+        asim.workloads.Quadratic([1.0], noise=1.0),
+        commits=60,
+        record={"consensus_distance": 20},
+    )
+    run = asim.run(scenario).run
+    assert run.recorded_at["consensus_distance"].tolist() == [19, 39, 59]
+    assert run.records["consensus_distance"][-1] == pytest.approx(run.evaluate()["consensus_distance"])
+    # A server has one model only.
+    around = dataclasses.replace(scenario, cluster=asim.Cluster(6, asim.delays.Gamma(1.0, 0.5)), record=None)
+    assert "consensus_distance" not in around.reportable
+    assert "consensus_distance" in scenario.override(rule="momentum_sgd").strides
+
+
 def test_bytes_are_those_of_two_variables_for_each_pair_and_each_edge_in_both_directions():
     pairs = asim.cost(gossip(commits=100), message_bytes=1, parameter_bytes=10)
     assert (pairs.bytes_up, pairs.bytes_down) == (2 * 100 * 10, 0)

@@ -7,6 +7,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim import plots
@@ -123,3 +124,14 @@ def test_seeds_are_drawn_as_median_and_band_with_a_cross_where_all_have_ended(ax
     band = ax.collections[0].get_paths()[0].get_extents()
     assert (band.ymin, band.ymax) == (1.0, 8.0)
     np.testing.assert_array_equal(ax.get_lines()[1].get_xydata(), [[2.0, 4.5]])
+
+
+def test_the_last_panel_of_workers_on_a_graph_is_their_distance():
+    trace = asim.simulate(asim.Gossip(workers=4, compute=asim.delays.Constant(1.0)), commits=40)
+    workload = asim.workloads.Quadratic([1.0], noise=1.0)
+    run = asim.replay(trace, asim.rules.Downpour(0.1), workload, record={"consensus_distance": 4})
+    panels = plots.draw_report(Figure(), trace, run, "title")
+    assert panels[3].get_title() == "Distance of the models from their mean"
+    (line,) = panels[3].get_lines()
+    np.testing.assert_array_equal(line.get_ydata(), run.records["consensus_distance"])
+    assert panels[1].get_xlabel() == "staleness of a commit, in changes by others"

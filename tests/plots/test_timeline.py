@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from asyncsim import plots
-from asyncsim.cluster import Cluster, Network, Pipeline, Server, faults, simulate
+from asyncsim.cluster import Cluster, Gossip, Network, Pipeline, Server, faults, simulate
 from asyncsim.costs import cost
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.plots import _timeline as spans
@@ -228,3 +228,15 @@ def test_every_pass_is_a_bar_in_its_lane(ax, schedule, height):
         np.testing.assert_allclose(boxes[:, 3] - boxes[:, 1], height)
         assert (np.round(boxes[:, [1, 3]].mean(axis=1)) == np.tile(np.arange(3), 8)).all()
     assert [text.get_text() for text in ax.texts[:4]] == ["0", "0", "0", "1"]
+
+
+def test_exchanges_are_lines_between_the_lanes_of_workers_on_a_graph(ax):
+    trace = simulate(Gossip(5, Gamma(1.0, 0.5), graph="ring"), commits=40)
+    (lines,) = [artist for artist in plots.draw_timeline(ax, trace, stop=4.0) if artist.get_label() == "exchange"]
+    mixings = trace.mixings
+    within = (mixings.time <= 4.0) & (mixings.source != mixings.target)
+    expected = {
+        (time, *sorted(pair))
+        for time, *pair in zip(mixings.time[within], mixings.source[within], mixings.target[within], strict=True)
+    }
+    assert {(low[0], low[1], high[1]) for low, high in lines.get_segments()} == expected

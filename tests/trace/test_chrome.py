@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
+from asyncsim.cluster import Cluster, Gossip, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace import _chrome as chrome
@@ -170,3 +170,16 @@ def test_a_constant_cluster_to_the_digit(tmp_path):
         ("in_flight", 1.75e6, 0.0),
     ]
     assert found == expected
+
+
+@pytest.mark.parametrize("network", [Network(), Network(latency=Constant(0.2))], ids=["at once", "messages"])
+def test_exchanges_of_workers_on_a_graph_are_arrows_between_them(network, tmp_path):
+    trace = simulate(Gossip(5, Gamma(1.0, 0.5), graph="ring", network=network), commits=60)
+    events = events_of(trace, tmp_path)
+    assert {event["pid"] for event in events} == {WORKERS}  # there is no server
+    ends = {event["id"]: event["tid"] - 1 for event in events if event["ph"] == "f"}
+    arrows = [(event["tid"] - 1, ends[event["id"]], event["ts"]) for event in events if event["ph"] == "s"]
+    mixings = trace.mixings
+    apart = (mixings.source != mixings.target) & (mixings.weight != 0)
+    expected = zip(mixings.source[apart], mixings.target[apart], np.round(mixings.time[apart] * 1e9) / 1e3, strict=True)
+    assert arrows == [(source, target, pytest.approx(time)) for source, target, time in expected]
