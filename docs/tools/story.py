@@ -179,6 +179,32 @@ def two_rules() -> Iterator[Row]:
         yield from measure("rules", name, schedule, rule, steps, workload, at_the_end)
 
 
+def tolerance() -> Iterator[Row]:
+    """Accuracies of one machine, GEM and DOWNPOUR over step sizes, with equal and with own data (lesson 7)."""
+    own = asim.datasets.partition(DIGITS, workers=20, by="dirichlet", alpha=0.1, least=32, seed=0)
+    each, steps = asim.Cluster(20, GAMMA), np.array([0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
+    alone = asim.Trace.from_commits([0] * 4000)  # one schedule, whatever the seed
+    workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32)
+    yield from measure("tolerance", "one machine", lambda seed: alone, rules.MomentumSGD, steps, workload, at_the_end)
+    kinds = {"same data": DIGITS, "own data": own}
+    for label, data in kinds.items():
+        workload = asim.workloads.MLP(data, hidden=(32,), batch_size=32)
+        for name, rule in (("GEM", rules.GEM), ("DOWNPOUR", rules.Downpour)):
+            schedule = lambda seed: asim.simulate(each, commits=4000, seed=seed)  # noqa: E731
+            yield from measure("tolerance", f"{label}, {name}", schedule, rule, steps, workload, at_the_end)
+
+
+def gaps() -> Iterator[Row]:
+    """Final losses of GEM with commits of others between pull and commit (lesson 7)."""
+    workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32)
+    for seconds in (0.0, 0.25, 0.5, 1.0):
+        apart = asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(seconds))
+        each = asim.Cluster(20, GAMMA, server=apart)
+        schedule = lambda seed, each=each: asim.simulate(each, commits=3000, seed=seed)  # noqa: E731
+        steps = np.array([0.1, 0.2, 0.4])
+        yield from measure("gaps", f"{seconds:g} s", schedule, rules.GEM, steps, workload, at_the_end)
+
+
 def shapes() -> Iterator[Row]:
     """Final losses of DOWNPOUR with one mean staleness and three shapes (lesson 4)."""
     workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32)
@@ -275,6 +301,8 @@ QUESTIONS: dict[str, Callable[[], Iterable[Row]]] = {
     "steady": steady,
     "quadratic": quadratic,
     "rules": two_rules,
+    "tolerance": tolerance,
+    "gaps": gaps,
     "shapes": shapes,
     "tuned": tuned,
     "limits": limits,
