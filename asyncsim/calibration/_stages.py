@@ -12,7 +12,7 @@ from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace._columns import IntColumn, previous_own_row
 from asyncsim.trace._findings import find_rounds, findings, first_jobs_are_unknown
-from asyncsim.trace._presence import Presence, presence
+from asyncsim.trace._presence import LONGER, Presence, presence
 from asyncsim.trace._statistics import hidden_stages, most_in_service, previous_commit
 
 LEAST_COMMITS = 30
@@ -20,6 +20,7 @@ SURE = 1e-3  # p-value below which two columns depend on each other
 OVERTAKEN = 0.01  # share of commits before one that finished earlier, more than which no server in order makes
 LONGEST = 1e60  # seconds of a log, and their inverse the shortest: beyond, variances are not numbers
 MOSTLY = 0.5  # share of a worker's reads at another time than its commits, from which it stamps them itself
+MOST_IDLE = 0.02  # of the time between two commits, which a worker may spend before the next read without a note
 AT_ONCE = 0.02  # of the mean service: the server takes up a commit as soon after the one before
 ACCIDENTS = 0.05  # share of commits that are taken up at once, which chance and a server in little use do not exceed
 LEAST_CLOCKED = 10  # jobs by which a worker's clock is judged, where others do not count
@@ -79,11 +80,30 @@ def stages_of(trace: Trace) -> Stages:
     service, slots = _service(trace, latency, notes)
     upload = _upload(trace, latency, notes) if service is None else None
     hidden = ("latency",) * (latency is None) + ("service",) * (service is None or bool(service.contains))
-    notes += findings(trace, present)
+    notes += [*findings(trace, present), *_late_reads(trace, present)]
     if trace.workers == 1:
         notes.append("One worker only: nothing is known of differences between workers, nor of waiting for others.")
     separate = bool((trace.pull_version != trace.version).any())
     return Stages(compute, middle, latency, service, slots, hidden, tuple(notes), separate, upload)
+
+
+def _late_reads(trace: Trace, present: Presence) -> list[str]:
+    """Say how long workers are idle between a commit and the next read, where the log shows it."""
+    if not trace.closes_step.all() or (trace.unfinished.fate != Fate.IN_FLIGHT).any():
+        return []  # Whoever waits for a step, or does a job that is lost, is not idle.
+    before = previous_commit(trace)
+    counts = ~first_jobs(trace) & ~present.spans_pause(before, trace.commit_time)
+    counts &= trace.begin_time - before < LONGER * present.typical[trace.worker]  # Others were away.
+    if not counts.any():
+        return []
+    cycle, idle = (float((end - before)[counts].mean()) for end in (trace.commit_time, trace.begin_time))
+    if idle <= MOST_IDLE * cycle:
+        return []
+    return [
+        f"Workers read {idle:.3g} s after their last commit on average, {idle / cycle:.0%} of the time between two "
+        f"commits. The fitted cluster has no such pause: it commits up to {idle / (cycle - idle):.0%} too often, and "
+        "its gradients are staler."
+    ]
 
 
 def commit_by_commit(log: Trace) -> tuple[Trace, list[str]]:

@@ -1,4 +1,7 @@
-"""Reading a log of a million commits, next to a loop that only takes the cells apart and makes numbers of them."""
+"""Reading a log of a million commits, next to a loop that only takes the cells apart and makes numbers of them.
+
+`python -m tests.benchmarks.log_against REVISION` compares reading and fitting with those of another revision.
+"""
 
 import csv
 import json
@@ -12,6 +15,13 @@ import asyncsim as asim
 
 COMMITS = 1_000_000
 COLUMNS = ("worker", "read_time", "start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
+
+
+def simulated(commits: int) -> asim.Trace:
+    """Return a trace that has every column."""
+    gamma = asim.delays.Gamma
+    network, server = asim.Network(latency=gamma(0.1, 0.5)), asim.Server(service=gamma(0.02, 0.2))
+    return asim.simulate(asim.Cluster(16, gamma(1.0, 0.5), network=network, server=server), commits=commits)
 
 
 def by_cells(path: Path) -> list[np.ndarray]:
@@ -31,10 +41,7 @@ def by_lines(path: Path) -> pd.DataFrame:
 
 @pytest.mark.parametrize("kind", ["CSV", "CSV with names of workers", "CSV of commits alone", "JSON lines"])
 def test_reading(kind, tmp_path, versus, report, scaled):
-    gamma = asim.delays.Gamma
-    network, server = asim.Network(latency=gamma(0.1, 0.5)), asim.Server(service=gamma(0.02, 0.2))
-    trace = asim.simulate(asim.Cluster(16, gamma(1.0, 0.5), network=network, server=server), commits=scaled(COMMITS))
-    columns = COLUMNS[::6] if "alone" in kind else COLUMNS
+    trace, columns = simulated(scaled(COMMITS)), COLUMNS[::6] if "alone" in kind else COLUMNS
     frame = pd.DataFrame({name: getattr(trace, name) for name in columns})
     if "names" in kind:
         frame["worker"] = np.array([f"node-{worker}" for worker in range(16)])[trace.worker]

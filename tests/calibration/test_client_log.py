@@ -1,5 +1,7 @@
 """Logs that the clients write: worker, read_time and commit_time. What was not recorded is in no statistic."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,24 @@ MODEL = Model(
 @pytest.fixture(scope="module")
 def log():
     return asim.Trace.from_columns(client_log())
+
+
+@pytest.mark.parametrize("pause", [0.1, 0.4])
+def test_a_pause_before_the_read_is_named(pause):
+    """The fitted cluster reads at once, so that it commits more often than the workers of the log."""
+    trace = asim.Trace.from_columns(client_log(pause=pause, seconds=200.0))
+    fit = asim.calibrate(trace, law="gamma")
+    (note,) = [note for note in fit.notes if note.startswith("Workers read")]
+    idle, more = float(note.split()[2]), float(re.search(r"up to (\d+)%", note)[1]) / 100
+    assert idle == pytest.approx(pause, rel=0.1)
+    answer = fit.what_if(draws=8)["throughput"].median * trace.seconds / len(trace) - 1
+    assert answer == pytest.approx(more, abs=0.03)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.005])
+def test_a_pause_that_hardly_matters_is_not_named(pause):
+    trace = asim.Trace.from_columns(client_log(pause=pause))
+    assert not [note for note in asim.calibrate(trace, law="gamma").notes if note.startswith("Workers read")]
 
 
 def test_a_filled_in_column_is_not_recorded(log):
