@@ -283,9 +283,9 @@ def _parameter(
     if averaged:  # The chosen family may have less than half of all weight.
         low, high = min(low, estimate), max(high, estimate)
     elif estimate >= drawn.max():  # It is the shortest duration, and the law's own least can only be below it.
-        low, high = float(np.quantile(drawn, 1 - LEVEL)), float(estimate)
+        low, high = float(np.quantile(drawn, 1 - LEVEL, method=between)), float(estimate)
     elif estimate <= drawn.min():  # It is the longest duration.
-        low, high = float(estimate), float(np.quantile(drawn, LEVEL))
+        low, high = float(estimate), float(np.quantile(drawn, LEVEL, method=between))
     if observed is not None:
         middle, error = observed.tolist()
         low, high = (estimate, estimate) if alone else (low, high)

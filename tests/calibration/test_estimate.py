@@ -139,3 +139,14 @@ def test_sums_of_stages_are_as_wide_as_their_moments_say():
     assert not len(named.model.stages["compute"].observed)
     both = asim.calibrate(trace, method="likelihood")
     assert not any(len(stage.observed) for stage in both.model.stages.values() if not stage.contains)
+
+
+@pytest.mark.parametrize("shape", [1.2, 1.6, 2.5])
+def test_an_infinite_spread_has_ends(shape):
+    """A Pareto law of shape 2 or less has no variance. Warnings, as of infinity less infinity, are errors of tests."""
+    jobs = 0.002 * (1 + np.random.default_rng(0).pareto(shape, (2, 200)))
+    times = np.cumsum(jobs, axis=1).ravel()
+    log = asim.Trace.from_columns({"worker": np.repeat([0, 1], 200), "commit_time": times})
+    cv = asim.calibrate(log, law="pareto", method="likelihood").parameters["compute.cv"]
+    assert cv.low <= cv.estimate <= cv.high
+    assert cv.identifiable == np.isfinite(cv.high) == (shape > 2)
