@@ -308,7 +308,7 @@ def _predict_gossip(gossip: Gossip, laws: list[Delay]) -> StalenessTheory:
     """Return the results for workers on a graph."""
     graph: Any = gossip.graph
     if gossip.exchange in ROUNDS:
-        return _always(0, "exact: a round waits for all workers, and nobody changes a variable under way")
+        return _always(0, "exact: variables are mixed between rounds, while no gradient is under way")
     if gossip.exchange not in IN_TURN:
         return StalenessTheory("nothing is known for this exchange")
     law = laws[0]
