@@ -48,6 +48,20 @@ def test_gossip():
     assert numbers["spectral_gap"][:2] == pytest.approx([1 / 3, 1])
 
 
+def test_gossip_on_a_slow_network():
+    small = {"workers": 6, "seconds": 24.0, "learning_rate": (0.05, 0.2, 0.8), "seeds": 2}
+    numbers = run("gossip_slow_network", message_seconds=(0.02, 1.0), **small)
+    server, graph = numbers["commits"]
+    # All models pass through the server's link, in either direction one per second, up to the first and the last one.
+    assert server[1] == pytest.approx(24, abs=2)
+    # On a graph a worker computes for a second and waits for two messages.
+    assert server[1] < graph[1] < graph[0] < 6 * 24 / 0.9
+    # Of 47 commits of a worker on the graph, one exchange is under way at the end.
+    assert numbers["staleness"][1] == pytest.approx([1, 1], abs=0.1)
+    assert numbers["staleness"][0, 0] == pytest.approx(5, rel=0.1)
+    assert np.isfinite(numbers["test_loss"]).all()
+
+
 def test_backup_workers():
     numbers = run("backup_workers", backup=(0, 8), seconds=60.0, seeds=3)
     assert (np.diff(numbers["seconds_per_round"]) < 0).all()
