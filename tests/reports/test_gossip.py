@@ -11,6 +11,7 @@ from asyncsim.reports.gossip import consensus_report, distance_left
 from asyncsim.reports.staleness import predicted_worker_means, run_prediction, staleness_report, staleness_theory
 
 WORKERS = 9
+GRAPHS = ["complete", "exponential", "one_peer", "random_regular", "ring", "star", "torus"]
 GAMMA, GAMMA_AS_ONE = delays.Gamma(1.0, 0.5), delays.Gamma(1.0, 1.0)
 
 
@@ -128,6 +129,23 @@ def test_random_pairs_leave_what_theory_says():
     left = distance_left(trace, WORKERS)
     expected = theory.pair_consensus(graphs.Torus().adjacency(WORKERS), WORKERS)
     assert abs(left.mean() - expected) < 3.5 * left.std() / np.sqrt(len(left))
+
+
+@pytest.mark.parametrize(
+    ("graph", "exchange"),
+    [*((graph, "rounds") for graph in GRAPHS), *(("exponential", name) for name in EXCHANGES if name != "rounds")],
+)
+def test_every_graph_and_exchange_has_a_report(graph, exchange):
+    cluster = gossip(graph, exchange, workers=6)
+    report = consensus_report(cluster, rounds=6)
+    assert set(report["predicted"]) <= set(report["measured"])
+    left = report["predicted"].get("distance_left", ())
+    if exchange in ("rounds", "adapt_then_combine"):
+        assert [prediction.value for prediction in left] == pytest.approx(
+            [report["measured"]["distance_left"]] * len(left)
+        )
+    known = staleness_theory(cluster)
+    assert known.mean == pytest.approx(asim.simulate(cluster, commits=3000).staleness.mean(), abs=0.02)
 
 
 def test_one_peer_rounds_leave_nothing_after_a_period():
