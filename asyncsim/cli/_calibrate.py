@@ -122,10 +122,8 @@ def command(
             raise ValueError(f"`quick` simulates nothing, and `{flag}` are to be simulated. Leave out one of them.")
     changes = {name: value for name, value in question.items() if value != defaults.get(name)}
     # The question is about the contents of both files, wherever they lie.
-    contents = {
-        name: name and {"name": Path(name).name, "hash": hash_parts(Path(name).read_bytes())} for name in (file, model)
-    }
-    owner = Answer("calibrate", question | {"log": contents[file], "model": contents[model]})
+    script = model and content_of(model, Path(model).read_bytes())
+    owner = Answer("calibrate", question | {"log": content_of(file, log.contents.data), "model": script})
     place = owner.place(out, {"log": Path(file).stem, **changes}, "fit.json", "calibration.png")
     owner.require(place, force)
     with CountBar("simulations") as bar, ExitStack() as stack:
@@ -179,6 +177,11 @@ def command(
     content = as_json_of(fit, checks, numbers, refusal)
     joined = ", ".join(f"{count} more of {name}" for name, count in (joining or {}).items())
     print_results(content, as_json, lambda: show(fit, checks, numbers, place.path, is_kept, refusal, joined))
+
+
+def content_of(path: str, data: bytes) -> dict[str, str]:
+    """Return the name and the hash of a file."""
+    return {"name": Path(path).name, "hash": hash_parts(data)}
 
 
 def parse_sizes(text: str | None) -> list[int]:

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
@@ -31,7 +32,7 @@ from asyncsim.store import _places as places
 from asyncsim.store._labels import TRACE, read_info
 from asyncsim.trace import Statistics, Trace
 from asyncsim.trace import _csv as csv
-from asyncsim.trace._source import kind_of
+from asyncsim.trace._source import Contents, contents_of
 from asyncsim.trace._typed import Start
 from asyncsim.trace._values import PER_SECOND, Unit, start_in_seconds
 
@@ -147,7 +148,8 @@ def start_time(text: str) -> float | str:
     return require_all_finite("start", number)  # NaN and infinity are numbers to `float`, and no times
 
 
-class LogFile(NamedTuple):
+@dataclass(frozen=True)
+class LogFile:
     """A trace or a log, and how it is read."""
 
     path: str
@@ -155,20 +157,20 @@ class LogFile(NamedTuple):
     columns: str | None = None
     unit: Unit | None = None
 
+    @cached_property
+    def contents(self) -> Contents:
+        """Those of the file."""
+        return contents_of(self.path)
+
     def read(self) -> tuple[Trace, bool]:
         """Read the trace. Also whether it is the log of rollouts."""
-        if Path(self.path).suffix.lower() != ".npz" and not is_archive(self.path):
+        if Path(self.path).suffix.lower() != ".npz" and not self.contents.is_archive:
             names = None if self.columns is None else columns_of(self.columns)
-            return csv.read(Trace, self.path, start=self.start, columns=names, unit=self.unit or "s")
-        for flag, value in zip(("--start", "--columns", "--unit"), self[1:], strict=True):
-            if value is not None:
-                raise click.UsageError(f"`{flag}` is for logs; got {self.path!r}, which is a trace. Leave it out.")
+            return csv.read(Trace, self.contents, start=self.start, columns=names, unit=self.unit or "s")
+        for flag in ("start", "columns", "unit"):
+            if getattr(self, flag) is not None:
+                raise click.UsageError(f"`--{flag}` is for logs; got {self.path!r}, which is a trace. Leave it out.")
         return Trace.load(self.path), False
-
-
-def is_archive(path: str) -> bool:
-    """Return whether a file is a trace of another name than .npz."""
-    return Path(path).is_file() and kind_of(Path(path)) == "a trace"
 
 
 def columns_of(text: str) -> dict[str, str]:

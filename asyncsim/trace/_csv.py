@@ -29,6 +29,7 @@ from asyncsim.trace._columns import (
 from asyncsim.trace._csv_variables import OF_VARIABLES, assemble_variables, read_mixings, to_tables
 from asyncsim.trace._flat import EMPTY, KNOWN, Table, empty_of, named
 from asyncsim.trace._log import Log, read_log
+from asyncsim.trace._source import Contents, contents_of
 from asyncsim.trace._table import AnyTrace, assemble
 from asyncsim.trace._typed import Start, Typed, read_columns, require_plausible, since
 from asyncsim.trace._values import as_seconds, as_texts
@@ -68,7 +69,7 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
 
 def read(
     make: type[AnyTrace],
-    path: str | os.PathLike[str],
+    contents: Contents,
     workers: int | None = None,
     start: Start = None,
     resume: str = "central",
@@ -76,17 +77,17 @@ def read(
     unit: str = "s",
 ) -> tuple[AnyTrace, bool]:
     """Read a trace or a log (see `Trace.from_csv`). Also whether it is one of rollouts."""
-    with restated(lambda error: error.replace(source=f"{str(path)!r} holds no valid trace: {error.source}")):
-        accepted = (*KNOWN, *OF_VARIABLES) if _has_variables(path) else KNOWN
-        log = read_log(path, columns, accepted, rollout_log.COLUMNS)
+    with restated(lambda error: error.replace(source=f"{str(contents.path)!r} holds no valid trace: {error.source}")):
+        accepted = (*KNOWN, *OF_VARIABLES) if _has_variables(contents) else KNOWN
+        log = read_log(contents, columns, accepted, rollout_log.COLUMNS)
         if log.is_of_rollouts:
             return rollout_log.from_log(make, log, start, unit), True
-        return _of_commits(make, path, log, workers, start, resume, unit), False
+        return _of_commits(make, contents.path, log, workers, start, resume, unit), False
 
 
 def _of_commits(
     make: type[AnyTrace],
-    path: str | os.PathLike[str],
+    path: Path,
     log: Log,
     workers: int | None,
     start: Start,
@@ -122,12 +123,9 @@ def path_beside(path: str | os.PathLike[str], part: str) -> Path:
     return Path(path).with_suffix(f".{part}.csv")
 
 
-def _has_variables(path: str | os.PathLike[str]) -> bool:
+def _has_variables(contents: Contents) -> bool:
     """Return whether a table is one of ours that says how many variables there are."""
-    if not Path(path).is_file():
-        return False
-    with open(path, "rb") as file:
-        first = file.readline(_HEAD).strip().split(b",")
+    first = contents.data[:_HEAD].split(b"\n")[0].strip().split(b",")
     return {b"variable", b"variables", b"fate", b"pull_version"} <= {*first}
 
 
@@ -144,7 +142,7 @@ def _read_notes(path: Path) -> dict[str, tuple[str, ...]]:
     if not _is_own(path, NOTES):
         return {"notes": (), "derived": ()}
     with restated(lambda error: error.replace(source=f"{path.name}: ")):
-        log = read_log(path, None, NOTES)
+        log = read_log(contents_of(path), None, NOTES)
         with restated(log.in_place):
             kind = _look_up("kind", log, {"note": 0, "derived": 1})
             codes, texts = as_texts("text", log.columns["text"])
@@ -158,7 +156,7 @@ def _read_faults(path: Path, typed: Typed, unit: str) -> tuple[Faults, Log | Non
     if not path.is_file():
         return Faults(), None
     with restated(lambda error: error.replace(source=f"{path.name}: ")):
-        log = read_log(path, None, FAULT_COLUMNS)
+        log = read_log(contents_of(path), None, FAULT_COLUMNS)
         if log.others or len(log.columns) < len(FAULT_COLUMNS):
             rule = f"must have the columns {', '.join(FAULT_COLUMNS)}"
             raise TraceError(None, rule, "Rename them.", found=f"got {', '.join(log.source.columns)}")

@@ -27,6 +27,7 @@ from asyncsim.trace._columns import (
 )
 from asyncsim.trace._flat import COLUMNS, COMMITTED, IDLE, LOCAL_STEPS, Table, fates, whole_table
 from asyncsim.trace._log import Log, read_log
+from asyncsim.trace._source import contents_of
 from asyncsim.trace._table import AnyTrace, count_workers, local_steps_of
 from asyncsim.trace._typed import Typed
 from asyncsim.trace._values import as_numbers, as_seconds
@@ -54,7 +55,7 @@ def read_mixings(path: Path, typed: Typed, unit: str) -> tuple[Mixings, Log]:
         remedy = f"Put {path.name!r} next to it, which `Trace.to_csv` wrote."
         raise TraceError("variables", "must come with a file of mixings", remedy, found="got none")
     with restated(lambda error: error.replace(source=f"{path.name}: ")):
-        log = read_log(path, None, MIXING_COLUMNS)
+        log = read_log(contents_of(path), None, MIXING_COLUMNS)
         if len(log.columns) < len(MIXING_COLUMNS):
             rule = f"must have the columns {', '.join(MIXING_COLUMNS)}"
             raise TraceError(None, rule, WRITE, found=f"got {', '.join(log.source.columns)}")

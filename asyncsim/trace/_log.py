@@ -1,12 +1,10 @@
 """The log of a real system: its columns under the names of a trace, and findings about it, for commits and rollouts."""
 
 import json
-import os
 import re
 from collections.abc import Collection, Mapping
 from difflib import SequenceMatcher
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 
 from asyncsim._checks import brief, did_you_mean
 from asyncsim.trace._columns import TraceError, group_of
-from asyncsim.trace._source import Source, of_frame, open_text, read_file, wrong_count
+from asyncsim.trace._source import SUFFIXES, Contents, Source, of_frame, read_file, wrong_count
 
 HEAD = 1000  # characters in which some column is named
 MOST_SHOWN = 20  # names in a message
@@ -70,7 +68,7 @@ def _as_text(cell: Any) -> str:
 
 
 def read_log(
-    path: str | os.PathLike[str],
+    contents: Contents,
     names: Mapping[str, str] | None,
     accepted: Collection[str],
     of_rollouts: Collection[str] = (),
@@ -78,28 +76,31 @@ def read_log(
     """Read the log in a file.
 
     Args:
-        path: The file.
+        contents: Those of the file.
         names: Columns of a trace -> those of the log.
         accepted: Columns that a trace may have.
         of_rollouts: The same for rollouts, if the log may be one of them.
     """
-    place = Path(path)
-    if not place.is_file():
-        raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or export a trace there first.")
     names = dict(names or {})
     texts = {names.get(name, name) for name in ("worker", "fate", "kind", "text")}
-    source = read_file(place, {*accepted, *of_rollouts, *names.values()}, texts)
+    source = read_file(contents, {*accepted, *of_rollouts, *names.values()}, texts)
     present = {*source.columns} - {*names.values()} | {*names}
     return rename(source, names, of_rollouts if of_rollouts and present >= {*ROLLOUTS} else accepted)
 
 
-def is_probably_log(path: Path, kind: str) -> bool:
-    """Return whether the beginning of a file names the columns of a log."""
-    if kind in ("a trace", "a parquet file"):
-        return kind != "a trace"
-    with open_text(path, errors="replace") as file:
-        head = file.read(HEAD)
-    return any(all(name in head for name in needed) for needed in (("worker", "commit_time"), ROLLOUTS))
+def refuse_log(contents: Contents) -> None:
+    """Refuse a file in place of a trace, with the remedy for a log, unless it is a damaged trace."""
+    if contents.is_archive:
+        return
+    path, kind = str(contents.path), contents.kind
+    is_parquet = kind == "a parquet file"
+    head = "" if is_parquet else contents.open(errors="replace").read(HEAD)
+    if is_parquet or any(all(name in head for name in needed) for needed in (("worker", "commit_time"), ROLLOUTS)):
+        remedy = f"Read it by `Trace.from_csv`; for the command line, let its name end in {SUFFIXES[kind]}."
+        raise ValueError(f"`path` {path!r} is {kind}. {remedy}")
+    if contents.path.suffix != ".npz":
+        remedy = "Give a file made by `Trace.save`, or a log whose first line begins worker,commit_time."
+        raise ValueError(f"`path` {path!r} is neither a trace (.npz) nor a log. {remedy}")
 
 
 def log_of(frame: Any, names: Mapping[str, str] | None, accepted: Collection[str]) -> Log:

@@ -7,12 +7,16 @@ of which texts may be compressed. It is imported when the first log is read.
 import bz2
 import csv
 import gzip
+import io
 import json
 import lzma
+import os
 import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -62,64 +66,81 @@ def import_pandas() -> Any:
     return pandas
 
 
-def kind_of(path: Path) -> str:
-    """Return what a file is by its beginning: "a trace" or one of `SUFFIXES`."""
-    with open(path, "rb") as file:
-        head = file.read(len(PARQUET))
-    if head == PARQUET:
-        return "a parquet file"
-    if head.startswith(ARCHIVE):
-        return "a trace"
-    with open_text(path, errors="replace") as file:
-        start = file.read(LONGEST_LINE).lstrip()
-    if re.match(r"\[\s*[{\]]", start):
-        return "a JSON file"
-    if start[:1] != "{":
-        return "a CSV file"
-    line = start.partition("\n")[0]
-    try:
-        values = json.loads(line).values()
-    except ValueError:
-        # The first line of JSON lines may be cut off or wrong, but that of a file in lines of its own is short.
-        return "a JSON file" if len(line.strip()) == 1 or line.rstrip().endswith((",", "[", "{")) else "JSON lines"
-    return "a JSON file" if all(isinstance(value, list | dict) for value in values) else "JSON lines"
+@dataclass(frozen=True)
+class Contents:
+    """The bytes of a file, which is read once for its hash, its kind, its columns and the places of its rows."""
+
+    path: Path
+    data: bytes
+
+    @cached_property
+    def text(self) -> bytes:
+        """The bytes of the text, which may be compressed in the file."""
+        module = next((module for mark, module in COMPRESSED.items() if self.data.startswith(mark)), None)
+        try:
+            return self.data if module is None else module.open(io.BytesIO(self.data)).read()
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            rule, remedy = "must be a whole file", "Copy or write it again."
+            raise TraceError(None, rule, remedy, found=" ".join(str(error).split())) from None
+
+    def open(self, errors: str = "strict") -> TextIO:
+        """Open the text, in UTF-8 or, where it begins with their mark, UTF-16."""
+        encoding = "utf-16" if self.text[:2] in UTF_16 else "utf-8-sig"  # spreadsheets begin a file with a mark
+        return io.TextIOWrapper(io.BytesIO(self.text), encoding=encoding, errors=errors, newline="")
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether it is a trace as `Trace.save` writes it."""
+        return self.data.startswith(ARCHIVE)
+
+    @cached_property
+    def kind(self) -> str:
+        """What the file is by its beginning: "a trace" or one of `SUFFIXES`."""
+        if self.data.startswith(PARQUET):
+            return "a parquet file"
+        if self.is_archive:
+            return "a trace"
+        start = self.open(errors="replace").read(LONGEST_LINE).lstrip()
+        if re.match(r"\[\s*[{\]]", start):
+            return "a JSON file"
+        if start[:1] != "{":
+            return "a CSV file"
+        line = start.partition("\n")[0]
+        try:
+            values = json.loads(line).values()
+        except ValueError:
+            # The first line of JSON lines may be cut off or wrong, but that of a file in lines of its own is short.
+            is_short = len(line.strip()) == 1 or line.rstrip().endswith((",", "[", "{"))
+            return "a JSON file" if is_short else "JSON lines"
+        return "a JSON file" if all(isinstance(value, list | dict) for value in values) else "JSON lines"
 
 
-def open_text(path: Path, errors: str = "strict") -> TextIO:
-    """Open a text, compressed or not, in UTF-8 or, where it begins with their mark, UTF-16."""
-    with open(path, "rb") as file:
-        head = file.read(max(map(len, COMPRESSED)))
-    opener = next((module.open for mark, module in COMPRESSED.items() if head.startswith(mark)), open)
-    with opener(path, "rb") as file:
-        encoding = "utf-16" if file.read(2) in UTF_16 else "utf-8-sig"  # spreadsheets begin a file with a mark
-    return opener(path, "rt", encoding=encoding, errors=errors, newline="")
+def contents_of(path: str | os.PathLike[str]) -> Contents:
+    """Read a file."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or export a trace there first.")
+    return Contents(Path(path), Path(path).read_bytes())
 
 
-def read_file(path: Path, accepted: Collection[str], texts: Collection[str]) -> Source:
+def read_file(contents: Contents, accepted: Collection[str], texts: Collection[str]) -> Source:
     """Read a log.
 
     Args:
-        path: The file.
+        contents: Those of its file.
         accepted: Names of columns that a log may have, by which the separator of a CSV file is found.
         texts: Names of the columns that hold names rather than numbers.
     """
     try:
-        kind = kind_of(path)
-        if kind == "a trace":
+        if contents.kind == "a trace":
             raise TraceError(None, "must be a log", "Read it by `Trace.load`.", found="got a trace (.npz)")
-        if kind == "a parquet file":
-            return _read_parquet(path)
-        if kind == "a CSV file":
-            return _read_csv(path, accepted, texts)
-        return _read_json_lines(path) if kind == "JSON lines" else _read_json(path)
+        if contents.kind == "a parquet file":
+            return _read_parquet(contents)
+        if contents.kind == "a CSV file":
+            return _read_csv(contents, accepted, texts)
+        return _read_json_lines(contents) if contents.kind == "JSON lines" else _read_json(contents)
     except UnicodeDecodeError as error:
         received = f"got byte 0x{error.object[error.start]:02x}"
         raise TraceError(None, "must be UTF-8 text", "Save it in UTF-8.", found=received) from None
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the system, not of a decompressor
-            raise
-        remedy = "Copy or write it again."
-        raise TraceError(None, "must be a whole file", remedy, found=" ".join(str(error).split())) from None
 
 
 def of_frame(frame: Any) -> Source:
@@ -172,10 +193,10 @@ def _entry(values: Any, row: int) -> Any:
     return value.item() if isinstance(value, np.generic) and value.dtype.kind in "biufU" else value
 
 
-def _read_parquet(path: Path) -> Source:
+def _read_parquet(contents: Contents) -> Source:
     pandas = import_pandas()
     try:
-        frame = pandas.read_parquet(path, engine="pyarrow")
+        frame = pandas.read_parquet(io.BytesIO(contents.data), engine="pyarrow")
         # Texts of pyarrow are not decoded before they are looked at.
         frame = frame.astype({name: object for name in frame if isinstance(frame[name].dtype, pandas.StringDtype)})
     except ImportError as error:
@@ -189,9 +210,9 @@ def _read_parquet(path: Path) -> Source:
     return of_frame(frame)._replace(kind="a parquet file")
 
 
-def _read_csv(path: Path, accepted: Collection[str], texts: Collection[str]) -> Source:
+def _read_csv(contents: Contents, accepted: Collection[str], texts: Collection[str]) -> Source:
     pandas = import_pandas()
-    with open_text(path) as file:
+    with contents.open() as file:
         number, line = _next_line(file, 0)
         separator = _separator(line[:HEAD], accepted)
         names = _split_header(line, separator)
@@ -219,10 +240,10 @@ def _read_csv(path: Path, accepted: Collection[str], texts: Collection[str]) -> 
                 **settings,
             )
         except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
-            raise _explain_csv(path, separator, names, str(error)) from None
+            raise _explain_csv(contents, separator, names, str(error)) from None
 
     def place(row: int) -> Place:
-        with open_text(path) as file:
+        with contents.open() as file:
             try:
                 number, cells = next(islice(_rows(file, separator), row + 1, None))
             except (csv.Error, StopIteration):  # pandas takes some files apart that the module does not
@@ -300,10 +321,10 @@ def _rows(file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
             yield reader.line_num, [cell.strip() for cell in cells]
 
 
-def _explain_csv(path: Path, separator: str, names: list[str], reason: str) -> TraceError:
+def _explain_csv(contents: Contents, separator: str, names: list[str], reason: str) -> TraceError:
     """Return the error for a file that pandas cannot take apart, with the first line that has more cells than names."""
     try:
-        with open_text(path) as file:
+        with contents.open() as file:
             for number, cells in islice(_rows(file, separator), 1, None):
                 if len(cells) > len(names):
                     return wrong_count(len(names), number, len(cells))
@@ -319,19 +340,19 @@ def wrong_count(expected: int, line: int, cells: int) -> TraceError:
     return TraceError(None, rule, remedy, row=line, unit="line", value=cells)
 
 
-def _read_json_lines(path: Path) -> Source:
+def _read_json_lines(contents: Contents) -> Source:
     pandas = import_pandas()
-    with open_text(path) as file:
+    with contents.open() as file:
         settings = {"convert_dates": False} if _is_before_3_1(pandas) else {}
         try:
             frame = pandas.read_json(file, lines=True, dtype=False, precise_float=True, **settings)
         except (ValueError, AttributeError, TypeError):
             frame = None
     if frame is None or not all(isinstance(name, str) for name in frame.columns):
-        raise _explain_lines(path)
+        raise _explain_lines(contents)
 
     def place(row: int) -> Place:
-        with open_text(path) as file:
+        with contents.open() as file:
             lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
             number, line = next(islice(lines, row, None))
         # pandas reads some lines that the module does not.
@@ -340,9 +361,9 @@ def _read_json_lines(path: Path) -> Source:
     return Source("JSON lines", _columns_of(frame), place)
 
 
-def _explain_lines(path: Path) -> TraceError:
+def _explain_lines(contents: Contents) -> TraceError:
     rule, remedy = "must have a JSON object in every line", "Correct or remove the line."
-    with open_text(path) as file:
+    with contents.open() as file:
         for number, line in enumerate(file, start=1):
             if line.strip() and not _is_object(line):
                 return TraceError(None, rule, remedy, row=number, unit="line", value=line.strip())
@@ -356,8 +377,8 @@ def _is_object(line: str) -> bool:
         return False
 
 
-def _read_json(path: Path) -> Source:
-    with open_text(path) as file:
+def _read_json(contents: Contents) -> Source:
+    with contents.open() as file:
         text = file.read()
     try:
         content = json.loads(text)

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,9 +32,10 @@ from asyncsim.trace._columns import (
     Tables,
     TraceError,
     Unfinished,
+    restated,
 )
 from asyncsim.trace._flat import Table
-from asyncsim.trace._source import SUFFIXES, kind_of
+from asyncsim.trace._source import contents_of
 from asyncsim.trace._typed import Start
 from asyncsim.trace._values import Unit
 from asyncsim.trace._variables import reported
@@ -45,7 +45,7 @@ BESIDE = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAU
 TEXTS = ("names", "notes", "derived")
 PUSHES = ("worker_variable", "pushes_from", "from_version")
 # Columns that a file may lack, with their values then.
-OPTIONAL = {
+OPTIONAL: dict[str, Any] = {
     **dict.fromkeys(TEXTS, ()),
     "variables": 1,
     "variable": None,
@@ -347,27 +347,25 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         """
         names = [f"{part}.{name}" for part, (_, columns) in BESIDE.items() for name in columns]
         needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS, "local_steps")
+        source = f"{str(path)!r} holds no valid trace: "
         try:
             versions = {"version": FORMAT_VERSION, "oldest": OLDEST_FORMAT}
             read = npz.read(path, needed, optional=OPTIONAL, kind="trace", **versions)
-            arguments: dict[str, Any] = owned({**OPTIONAL, **read})
         except ValueError:
-            kind = kind_of(Path(path))
-            if logs.is_probably_log(Path(path), kind):
-                remedy = f"Read it by `Trace.from_csv`; for the command line, let its name end in {SUFFIXES[kind]}."
-                raise ValueError(f"`path` {str(path)!r} is {kind}. {remedy}") from None
-            if kind != "a trace" and Path(path).suffix != ".npz":
-                remedy = "Give a file made by `Trace.save`, or a log whose first line begins worker,commit_time."
-                raise ValueError(f"`path` {str(path)!r} is neither a trace (.npz) nor a log. {remedy}") from None
+            with restated(lambda error: error.replace(source=source)):
+                logs.refuse_log(contents_of(path))
             raise
-        source = f"{str(path)!r} holds no valid trace: "
+        columns: dict[str, Any] = owned(OPTIONAL | read)
         try:
-            for part, (kind, names) in BESIDE.items():
-                arguments[part] = kind(**{name: arguments.pop(f"{part}.{name}") for name in names})
-            arguments["mixings"] = Mixings(**{name: arguments.pop(f"mixings.{name}") for name in MIXING_COLUMNS})
-            arguments["variables"] = np.asarray(arguments["variables"]).item()
-            local_steps = arguments["local_steps"] if len(arguments["local_steps"]) else None
-            trace = cls(**arguments | {"workers": arguments["workers"].tolist(), "local_steps": local_steps})
+            parts = {
+                part: kind(**{name: columns[f"{part}.{name}"] for name in names})
+                for part, (kind, names) in (BESIDE | {"mixings": (Mixings, MIXING_COLUMNS)}).items()
+            }
+            numbers = {"workers": columns["workers"].tolist(), "variables": np.asarray(columns["variables"]).item()}
+            local_steps = columns["local_steps"] if len(columns["local_steps"]) else None
+            rest = {name: column for name, column in columns.items() if "." not in name}
+            arguments: dict[str, Any] = rest | parts | numbers | {"local_steps": local_steps}
+            trace = cls(**arguments)
             trace.check()
         except TraceError as error:
             raise error.replace(source=source) from None
@@ -564,7 +562,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             >>> trace.names, trace.notes[0]
             (('gpu-0', 'gpu-1'), "Column 'loss' was ignored.")
         """
-        return csv.read(cls, path, workers, start, resume, columns, unit)[0]
+        return csv.read(cls, contents_of(path), workers, start, resume, columns, unit)[0]
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Write the trace as Chrome trace-event JSON, for Perfetto.

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import sys
@@ -393,8 +394,25 @@ def test_a_message_names_the_column_of_the_log(tmp_path: Path) -> None:
 def test_a_cut_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.csv.gz"
     path.write_bytes(gzip.compress(FRAME.to_csv(index=False).encode())[:-12])
-    with pytest.raises(ValueError, match=r"log\.csv\.gz' holds no valid trace: it must be a whole file"):
-        Trace.from_csv(path)
+    for read in (Trace.from_csv, Trace.load):
+        with pytest.raises(ValueError, match=r"log\.csv\.gz' holds no valid trace: it must be a whole file"):
+            read(path)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_read_once(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if its rows are not in order, so that a note names a line."""
+    path, opened, really_open = tmp_path / "log", [], io.open
+    FILES[name](FRAME[::-1], path)
+
+    def count(file: Any, *args: Any, **settings: Any) -> Any:
+        opened.append(str(file))
+        return really_open(file, *args, **settings)
+
+    for place in ("io.open", "builtins.open"):
+        monkeypatch.setattr(place, count)
+    Trace.from_csv(path, start=0)
+    assert opened.count(str(path)) == 1
 
 
 @pytest.mark.parametrize("name", FILES)
