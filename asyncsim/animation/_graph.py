@@ -15,7 +15,7 @@ from asyncsim.cluster.graphs import Ring, Torus
 from asyncsim.engine import Run
 from asyncsim.engine._layout import Packing
 from asyncsim.trace import Trace
-from asyncsim.trace._variables import changes_of, variable_of_worker
+from asyncsim.trace._variables import changes_of, is_on_graph
 from asyncsim.workloads._batches import init_key
 
 Floats = NDArray[np.float64]
@@ -90,7 +90,7 @@ class GraphFilm:
 
 def make_graph(trace: Trace, begin: float, end: float, per_second: float, rows: NDArray[np.int64]) -> GraphFilm:
     """Return the graph of a trace in which each worker has a variable, between two times."""
-    if trace.variables != trace.workers or (variable_of_worker(trace) != np.arange(trace.workers)).any():
+    if not is_on_graph(trace):
         raise ValueError(
             f"`trace` must have one variable, or one for each worker; got {trace.variables} for {trace.workers} "
             "workers. Simulate a Cluster or a Gossip."

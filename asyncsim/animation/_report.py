@@ -15,6 +15,7 @@ from asyncsim.plots._report import PER_WORKER, smoothed
 from asyncsim.plots._staleness import unit_of
 from asyncsim.trace import Trace
 from asyncsim.trace._statistics import total_variation
+from asyncsim.trace._variables import is_on_graph
 
 MOST_POINTS = 600  # of a curve
 MOST_COMMITS = 200_000  # in a timeline: a page of about 2 MB
@@ -111,7 +112,7 @@ def _staleness(trace: Trace, predicted: ArrayLike | None) -> dict[str, Any]:
     return {
         "shares": page.digits(shares, 4),
         "law": None if law is None else page.digits(law[:MOST_SHARES], 4),
-        "words": WORDS["staleness" if trace.variables == 1 else "graph"],
+        "words": WORDS["graph" if is_on_graph(trace) else "staleness"],
         "unit": unit_of(trace),
         "mean": float(trace.staleness.mean()),
         "distance": None if law is None else total_variation(trace.staleness, law),

@@ -25,6 +25,7 @@ from asyncsim.trace import Fate, Trace
 from asyncsim.trace._columns import tick_of
 from asyncsim.trace._invariants import conservation
 from asyncsim.trace._statistics import total_variation
+from asyncsim.trace._variables import is_on_graph
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -94,8 +95,8 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
 
 
 def unit_of(trace: Trace) -> str:
-    """Return what staleness counts: with several variables, a worker's own changes do not count."""
-    return "server versions" if trace.variables == 1 else "changes by others"
+    """Return what staleness counts: on a graph, a worker's own changes do not count."""
+    return "changes by others" if is_on_graph(trace) else "server versions"
 
 
 def _draw_bars(
@@ -223,7 +224,7 @@ def _implied_mean(trace: Trace) -> tuple[str, float]:
     if (np.minimum(rest.end_version, trace.steps) > rest.read_version)[ended].any():
         return "mean", float(trace.staleness.mean())
     pairs = conservation(trace)[1]
-    if trace.variables > 1:
+    if is_on_graph(trace):
         return "changes by others per job", pairs / len(trace)
     if not trace.closes_step.all():
         return "other outstanding reads per commit", pairs / len(trace)

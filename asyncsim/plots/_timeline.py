@@ -30,7 +30,7 @@ from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace import _spans as tr
 from asyncsim.trace._columns import end_of_trace, tick_of
 from asyncsim.trace._spans import COMMITTED, Bools, Jobs, Spans, gaps, joined, spells, union
-from asyncsim.trace._variables import variable_of_worker
+from asyncsim.trace._variables import is_on_graph
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -214,13 +214,11 @@ def _draw_commits(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: flo
 
 def _draw_exchanges(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float) -> "list[Artist]":
     """Draw a line between the lanes of workers whose variables are mixed, from the first to the last of one event."""
-    worker = np.full(trace.variables, -1)
-    worker[variable_of_worker(trace)] = np.arange(trace.workers)
     mixings = trace.mixings
     apart = (mixings.source != mixings.target) & (mixings.time >= start) & (mixings.time <= stop)
-    both = np.stack([worker[mixings.source[apart]], worker[mixings.target[apart]]], axis=1)
+    both = np.stack([mixings.source[apart], mixings.target[apart]], axis=1)
     visible = np.isin(both, lanes).all(axis=1)
-    if not visible.any():
+    if not visible.any() or not is_on_graph(trace):
         return []
     places = _place(lanes, both[visible].ravel()).reshape(-1, 2)
     _, first = np.unique(mixings.event[apart][visible], return_index=True)

@@ -150,7 +150,7 @@ def trace_report(trace: Trace) -> TraceReport:
         value = (conservation(trace)[1] - ages) / len(trace)
         assumes = "other outstanding reads at steps, per commit, without jobs that end in vain"
         if trace.variables > 1:
-            assumes = "changes of variables by others than their own worker, per commit"
+            assumes = "changes of its variable by others while a job was under way, per commit"
     predicted = {"mean_staleness": Prediction(value, f"{assumes}; long run")}
     if diagnosis.asynchronous and diagnosis.fifo and diagnosis.equal and len(trace) >= LONG * trace.workers:
         predicted |= _predict_queue(trace, diagnosis) | _predict_spread(trace, diagnosis)

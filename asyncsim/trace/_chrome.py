@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from asyncsim.files._atomic import atomic_write
 from asyncsim.trace._columns import Fate, Fault, Tables, TimeColumn, TraceError, end_of_trace, name_of
 from asyncsim.trace._spans import COMMITTED, jobs
-from asyncsim.trace._variables import variable_of_worker
+from asyncsim.trace._variables import is_on_graph
 
 WORKERS, SERVER = 1, 2  # process numbers
 PHASES = ("download", "compute", "upload", "queue", "service")  # between every two limits of a job's stages
@@ -31,7 +31,7 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     if end > LONGEST:
         received = f"got {end:g}"
         raise TraceError("commit_time", f"must be at most {LONGEST:g} s in Chrome events", "Use CSV.", found=received)
-    around = _exchanges(trace) if trace.variables > 1 else _server(trace, end)
+    around = _exchanges(trace) if is_on_graph(trace) else _server(trace, end)
     events = chain(_names(trace), _jobs(trace, end), _faults(trace, end), around)
 
     def write_events(file: BinaryIO) -> None:
@@ -51,7 +51,7 @@ def _names(trace: Tables) -> Iterator[str]:
     slots = len(set(_slots(trace)))
     threads = [(WORKERS, worker + 1, name_of(trace, worker)) for worker in range(trace.workers)]
     threads += [(SERVER, slot + 1, f"slot {slot}") for slot in range(slots)]
-    processes = ((WORKERS, "workers"), (SERVER, "server"))[: 1 if trace.variables > 1 else 2]
+    processes = ((WORKERS, "workers"), (SERVER, "server"))[: 1 if is_on_graph(trace) else 2]
     for process, name in processes:
         yield _metadata("process_name", process, 0, "name", name)
         yield _metadata("process_sort_index", process, 0, "sort_index", process)
@@ -102,19 +102,15 @@ def _faults(trace: Tables, end: float) -> Iterator[str]:
 
 def _exchanges(trace: Tables) -> Iterator[str]:
     """Yield an arrow from worker to worker for each part of a mixing, where every worker has a variable of its own."""
-    worker = np.full(trace.variables, -1)
-    worker[variable_of_worker(trace)] = np.arange(trace.workers)
     mixings = trace.mixings
     times = nanoseconds(mixings.time)
     for row in np.flatnonzero((mixings.source != mixings.target) & (mixings.weight != 0)).tolist():
-        sender, receiver = worker[mixings.source[row]], worker[mixings.target[row]]
-        if sender < 0 or receiver < 0:
-            continue
+        sender, receiver = int(mixings.source[row]), int(mixings.target[row])
         # A flow binds to slices, so that each end gets one of no length.
         for phase, place, name in (("s", sender, "sent"), ("f", receiver, "mixed")):
             args = f'"event":{mixings.event[row]},"weight":{mixings.weight[row]:.17g}'
             time = int(times[row])
-            yield _slice(name, "exchange", WORKERS, int(place) + 1, time, time, args)
+            yield _slice(name, "exchange", WORKERS, place + 1, time, time, args)
             bind = ',"bp":"e"' if phase == "f" else ""
             yield (
                 f'{{"ph":"{phase}","id":{row},"cat":"exchange","name":"exchange","pid":{WORKERS},'

@@ -31,7 +31,7 @@ from asyncsim.trace._source import contents_of
 from asyncsim.trace._table import AnyTrace, count_workers, local_steps_of
 from asyncsim.trace._typed import Typed
 from asyncsim.trace._values import as_numbers, as_seconds
-from asyncsim.trace._variables import variable_of_worker
+from asyncsim.trace._variables import is_on_graph, variable_of_worker
 
 OF_VARIABLES = ("variable", "variables")
 WRITE = "Write the table by `Trace.to_csv`."
@@ -40,6 +40,11 @@ WRITE = "Write the table by `Trace.to_csv`."
 def to_tables(trace: Tables) -> tuple[Table, Table]:
     """Return the columns of the jobs, and those of the mixings, which have rows only with several variables."""
     table = whole_table(trace)
+    if trace.variables > 1 and not is_on_graph(trace):
+        raise ValueError(
+            f"`trace` must have one variable, or one for each worker, in CSV; got {trace.variables} for "
+            f"{trace.workers} workers. Use `Trace.save`."
+        )
     if trace.variables > 1:
         variable = variable_of_worker(trace)
         rest = trace.unfinished.worker

@@ -122,6 +122,12 @@ def last_versions(trace: Tables) -> NDArray[np.int32]:
     return np.bincount(changed, minlength=trace.variables)[variable_of_worker(trace)].astype(np.int32)
 
 
+def is_on_graph(trace: Tables) -> bool:
+    """Return whether each worker has a variable of its own, which has its number, as in gossip."""
+    own = np.arange(trace.workers)
+    return 1 < trace.variables == trace.workers and bool((variable_of_worker(trace) == own).all())
+
+
 def mixed_rows(trace: Tables) -> NDArray[np.int64]:
     """Return the first row of each target in each event of the mixings, in their order."""
     return np.flatnonzero(np.diff(_keys(trace), prepend=-1))

@@ -7,6 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
+from asyncsim.cluster import Hierarchy
 from asyncsim.cluster._gossip import EXCHANGES
 
 GAMMA = delays.Gamma(1.0, 0.5)
@@ -118,3 +119,12 @@ def test_a_flat_table_alone_has_no_place_for_mixings():
     with pytest.raises(ValueError, match="to_csv"):
         simulated().to_columns(unfinished=True)
     assert np.array_equal(simulated().to_columns()["variable"], simulated().variable)
+
+
+def test_a_trace_of_regions_is_refused(tmp_path):
+    regions = Hierarchy(regions=[asim.Cluster(3, GAMMA), asim.Cluster(2, GAMMA)], commits_per_push=4)
+    trace = asim.simulate(regions, commits=60)
+    with pytest.raises(ValueError, match="one for each worker, in CSV"):
+        trace.to_csv(tmp_path / "run.csv")
+    with pytest.raises(ValueError, match="one for each worker"):
+        asim.animate(trace)
