@@ -11,6 +11,7 @@
 | `simulations` | the prior's clusters, simulated in the processes of a queue |
 | `steps` | the steps of `npe`, one by one, for studies of many logs of one model |
 | `stages`, `goodness`, `statistics` | a log: its stages and warnings, tests of laws, statistics for comparison |
+| `waiting` | whether workers wait for the end of a step |
 | `transforms` | coordinates in which errors are nearly normal |
 | `avo`, `critic` | Adversarial Variational Optimization, for any simulator |
 | `what_if` | throughput and staleness with other numbers of workers, and a scenario of it |

@@ -120,7 +120,7 @@ def calibrate(
         if method not in (None, LIKELIHOOD):
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {brief(method)}. Leave it out.")
         return _assemble(log, shorten(log), LIKELIHOOD, seed, *fit_rollouts(log, model, law, seed))
-    log, collected = commit_by_commit(log)
+    log, collected, may_wait = commit_by_commit(log)
     log = replace(log, notes=(*log.notes, *collected))
     present = presence(log.worker, log.commit_time, log.workers)
     together, place = by_place(log, present)
@@ -128,12 +128,14 @@ def calibrate(
     if law is not None and (model is not None or method == NPE):
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
     stages = stages_of(log)
+    if may_wait:
+        stages = stages._replace(compute=stages.compute.with_part("waiting"))
     if model is not None and method == LIKELIHOOD:
         stages = stages._replace(compute=stages.compute.at(place))
         return _assemble(together, used, LIKELIHOOD, seed, *fit_by_likelihood(together, used, stages, model, seed))
     if model is None and method != NPE:
         fit = _assemble(together, used, LIKELIHOOD, seed, *fit_laws(log, stages, place, law, by_worker, seed))
-        reason = "" if method == LIKELIHOOD or law is not None else _reason_for_whole_jobs(fit, together)
+        reason = "" if method == LIKELIHOOD or law is not None or may_wait else _reason_for_whole_jobs(fit, together)
         if reason is not None:
             return replace(fit, notes=(reason, *fit.notes)) if reason else fit
     model = default_model(together.workers) if model is None else model

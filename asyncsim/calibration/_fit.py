@@ -99,7 +99,7 @@ class Fit:
 
     @property
     def mixed(self) -> tuple[str, ...]:
-        """Stages whose durations are no draws of their law, because messages, queue and service are mixed in them."""
+        """Stages whose durations are no draws of their law, because waiting, messages or service are mixed in them."""
         return self.model.mixed
 
     @cached_property
@@ -216,11 +216,13 @@ class Fit:
 
     def _require_answer(self, workers: int) -> None:
         """Refuse a number of workers for which the answer depends on a queue that the log does not show."""
-        if workers == self.workers or self.model.shows_service:
+        if workers == self.workers or (self.model.shows_service and "compute" not in self.mixed):
             return
         without = "upload" in self.model.stages or self.cluster.server.is_instant
         why = None
-        if self.mixed:
+        if "compute" in self.mixed:
+            why = "its jobs may contain a wait for the end of a step of several commits"
+        elif self.mixed:
             why = "its times from finish to commit mix messages, queue and service"
         elif without and workers > max(MOST * self.workers, LEAST_MOST):
             why = f"it shows no service, which may limit more than {MOST} times its {self.workers} workers"
@@ -228,6 +230,7 @@ class Fit:
             why = f"the fit, whose queue it does not show, does not produce its {odd[0]}"
         if why is not None:
             remedy = "Log `arrive_time` and `serve_time`, or fit a `model` with a network and a server."
+            remedy = "Log `read_time` and `version`." if "compute" in self.mixed else remedy
             raise Unanswered(f"`workers` of {brief(workers)} cannot be answered from the log: {why}. {remedy}")
 
     def check(self, count: int = 64) -> Checks:

@@ -63,9 +63,10 @@ class Laws(FittedCluster):
 
     @property
     def mixed(self) -> tuple[str, ...]:
-        """Stages whose durations are no draws of their law, because messages, queue and service are mixed in them."""
-        contains = {name: self.stages[name].contains for name in ("service", "upload") if name in self.stages}
-        return tuple(name for name, parts in contains.items() if "queue" in parts or (name == "service" and parts))
+        """Stages whose durations are no draws of their law, because waiting, messages or service are mixed in them."""
+        contains = {name: stage.contains for name, stage in self.stages.items()}
+        mixes = {"compute": "waiting" in contains["compute"], "service": bool(contains.get("service"))}
+        return tuple(name for name in contains if mixes.get(name) or (name == "upload" and "queue" in contains[name]))
 
     @cached_property
     def parameters(self) -> Parameters:

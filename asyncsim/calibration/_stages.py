@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from asyncsim.calibration._statistics import COLUMNS, ROUNDING, cycles, takes_time
 from asyncsim.calibration._transforms import FloatArray
+from asyncsim.calibration._waiting import find_round, waits_for_steps
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace._columns import IntColumn, previous_own_row
 from asyncsim.trace._findings import find_rounds, findings, first_jobs_are_unknown
@@ -24,6 +25,10 @@ MOST_IDLE = 0.02  # of the time between two commits, which a worker may spend be
 AT_ONCE = 0.02  # of the mean service: the server takes up a commit as soon after the one before
 ACCIDENTS = 0.05  # share of commits that are taken up at once, which chance and a server in little use do not exceed
 LEAST_CLOCKED = 10  # jobs by which a worker's clock is judged, where others do not count
+IN_ROUNDS = (
+    "The commits come in rounds of {size}, and who has committed seems to wait for the end of the round, as in "
+    "`protocols.KAsync(k={size})`: whole jobs contain this wait. Log `read_time` and `version` to separate it."
+)
 ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
 
 
@@ -41,6 +46,10 @@ class Stage(NamedTuple):
         ended, open_jobs = np.isin(self.worker, workers), np.isin(self.censored_worker, workers)
         jobs = (self.durations[ended], self.worker[ended], self.censored[open_jobs], self.censored_worker[open_jobs])
         return Stage(*jobs, self.contains)
+
+    def with_part(self, name: str) -> "Stage":
+        """Say that another stage may be in the durations."""
+        return self._replace(contains=(*self.contains, name))
 
     def at(self, place: IntColumn) -> "Stage":
         """Give each job to the place of its worker."""
@@ -106,26 +115,34 @@ def _late_reads(trace: Trace, present: Presence) -> list[str]:
     ]
 
 
-def commit_by_commit(log: Trace) -> tuple[Trace, list[str]]:
-    """Return the log of a server that collects commits into steps as one in which each commit is a step, with a note.
+def commit_by_commit(log: Trace) -> tuple[Trace, list[str], bool]:
+    """Return a log in which each commit is a step, with notes, and whether its workers may wait for each other.
 
-    A log stays as it is if workers wait for the end of a step, or have lost their work.
+    A log stays as it is if workers wait for the end of a step of several commits, or have lost their work.
     """
-    if log.closes_step.all() or len(log.faults) or (log.unfinished.fate != Fate.IN_FLIGHT).any():
-        return log, []
     again = ~first_jobs(log)
-    jobs = log.commit_time - previous_commit(log)
-    waited = (log.begin_time > previous_commit(log)) & np.isin(log.begin_time, log.commit_time[log.closes_step])
-    if waited[again].mean() > MOSTLY or find_rounds(log, jobs[again]):
-        return log, []
+    jobs = (log.commit_time - previous_commit(log))[again]
+    if log.closes_step.all():
+        has_reads = takes_time(log, log.begin_time - previous_commit(log))
+        size = 0 if has_reads or find_rounds(log, jobs) else find_round(log)
+        return log, [IN_ROUNDS.format(size=size)] if size else [], bool(size)
+    if len(log.faults) or (log.unfinished.fate != Fate.IN_FLIGHT).any() or find_rounds(log, jobs):
+        return log, [], False
+    waits, share = waits_for_steps(log)
+    if waits:
+        return log, [], True
     columns = {name: getattr(log, name) for name in ("worker", "read_time", *COLUMNS)}
     size = len(log) / max(log.steps, 1)
-    note = (
-        f"The server makes a step of {size:.3g} commits, and nobody seems to wait for it: the fitted cluster has each "
-        f"commit as a step. `protocols.KBatchAsync(k={round(size)})` makes such steps."
+    note = f"The server makes a step of {size:.3g} commits, and nobody seems to wait for it"
+    if waits is None:
+        note = f"The server makes a step of {size:.3g} commits, for which workers may wait"
+    if share:
+        note += f" (log `read_time` to be sure: if they wait, their jobs are {share:.1%} shorter)"
+    note += (
+        f": the fitted cluster has each commit as a step. `protocols.KBatchAsync(k={round(size)})` makes such steps."
     )
     alone = Trace.from_columns(columns, log.workers, start=0.0)
-    return replace(alone, names=log.names, notes=log.notes, derived=log.derived), [note]
+    return replace(alone, names=log.names, notes=log.notes, derived=log.derived), [note], waits is None
 
 
 def by_place(log: Trace, present: Presence) -> tuple[Trace, IntColumn]:
@@ -173,7 +190,8 @@ def _require_enough(trace: Trace) -> None:
         raise ValueError(f"`log` must have times that can be squared; its length is {trace.seconds:g} s. {remedy}")
     if not trace.closes_step.all():
         remedy = "Fit its parts by `asyncsim.delays.….fit`, or give the `Rollouts` that made it as the model."
-        raise ValueError(f"`log` must be of an asynchronous cluster; some of its commits close no step. {remedy}")
+        found = "some of its commits close no step, and workers wait for its end or lose work"
+        raise ValueError(f"`log` must be of an asynchronous cluster; {found}. {remedy}")
 
 
 def waits_unseen(trace: Trace, notes: list[str]) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.calibration._waiting import find_round
 from asyncsim.cluster import protocols
 from asyncsim.delays import Gamma
 
@@ -51,6 +52,64 @@ def test_who_waits_for_a_step_is_in_no_fit(columns):
     log = {name: getattr(trace, name) for name in ("worker", "commit_time", "version", *columns)}
     with pytest.raises(ValueError, match="must be of an asynchronous cluster"):
         asim.calibrate(asim.Trace.from_columns(log))
+
+
+def collecting(protocol, *more, workers=12, cv=0.4, network=None, commits=1200):
+    """A log of a cluster whose server collects commits, with some of its columns."""
+    cluster = asim.Cluster(workers, Gamma(1.0, cv), protocol=protocol, network=network or asim.Network())
+    trace = asim.simulate(cluster, commits=commits, seed=1)
+    return asim.Trace.from_columns({name: getattr(trace, name) for name in ("worker", "commit_time", *more)}, workers)
+
+
+SIZES = [(2, 0.2), (4, 0.5), (8, 0.5), (8, 1.0), (12, 0.5)]
+MESSAGES = asim.Network(latency=Gamma(0.05, 0.5))
+
+
+@pytest.mark.parametrize(("k", "cv"), SIZES)
+@pytest.mark.parametrize("network", [None, MESSAGES], ids=["no messages", "messages"])
+@pytest.mark.parametrize("more", [("version",), ("version", "read_time")], ids="+".join)
+def test_who_waits_for_a_step_of_some_commits_is_in_no_fit(k, cv, network, more):
+    """Without reads the wait is seen in the times to the next commits: they were fitted as if nobody waited."""
+    with pytest.raises(ValueError, match=r"must be of an asynchronous cluster; .* workers wait for its end"):
+        asim.calibrate(collecting(protocols.KAsync(k), *more, cv=cv, network=network))
+
+
+@pytest.mark.parametrize(("k", "cv"), [(2, 0.2), (4, 0.5), (8, 1.0)])
+def test_rounds_without_versions_are_noticed(k, cv):
+    fit = asim.calibrate(collecting(protocols.KAsync(k), cv=cv), law="gamma")
+    assert any(f"The commits come in rounds of {k}, and who has committed seems to wait" in note for note in fit.notes)
+    assert not fit.parameters["compute.mean"].identifiable
+    with pytest.raises(ValueError, match="its jobs may contain a wait for the end of a step"):
+        fit.what_if(workers=24)
+
+
+@pytest.mark.parametrize("more", [("version",), ("version", "read_time")], ids="+".join)
+@pytest.mark.parametrize(("k", "cv"), SIZES)
+def test_who_goes_on_at_once_is_fitted(k, cv, more):
+    fit = asim.calibrate(collecting(protocols.KBatchAsync(k), *more, cv=cv), law="gamma")
+    mean = fit.parameters["compute.mean"]
+    assert mean.identifiable
+    assert abs(mean.estimate - 1) < 4 * (mean.high - mean.low) / 3.29
+    assert any(f"KBatchAsync(k={k})" in note and "nobody seems to wait" in note for note in fit.notes)
+
+
+@pytest.mark.parametrize("protocol", [protocols.KAsync(2), protocols.KBatchAsync(2)], ids=repr)
+def test_a_log_that_shows_neither_has_a_note_with_the_share_of_the_wait(protocol):
+    """Of 16 workers with exponential jobs and steps of two commits, the wait would be 3 % of a job."""
+    fit = asim.calibrate(collecting(protocol, "version", workers=16, cv=1.0), law="gamma")
+    assert any("log `read_time` to be sure: if they wait, their jobs are 3." in note for note in fit.notes)
+    may_wait = any("for which workers may wait" in note for note in fit.notes)
+    assert fit.parameters["compute.mean"].identifiable is not may_wait
+
+
+def test_a_queue_makes_no_rounds():
+    """Workers that wait for the server, not for each other, have jobs that depend on no place in a round."""
+    for mean, cv in ((0.05, 0.5), (0.2, 1.0), (1.0, 0.5)):
+        server = asim.Server(service=Gamma(mean, cv))
+        for seed in range(3):
+            trace = asim.simulate(asim.Cluster(12, Gamma(1.0, 0.3), server=server), commits=1200, seed=seed)
+            alone = asim.Trace.from_commits(trace.worker, trace.commit_time, workers=12)
+            assert find_round(alone) == 0
 
 
 REPEATED = np.sort(np.append(np.arange(480), np.arange(200, 260)))
