@@ -42,6 +42,8 @@ def list_scenarios() -> list[tuple[str, str, str]]:
     rows = [(rule, workload, "plain") for workload in ("quadratic", "own") for rule in ALL_RULES]
     rows += [(rule, workload, "plain") for workload in ("mlp", "convnet", "transformer") for rule in FEW_RULES]
     rows += [("momentum_sgd", "bits", "rollouts"), ("pipemare", "mlp", "pipeline pipedream")]
+    rows += [(rule, "transformer", "plain") for rule in ("diloco", "local, muon", "local, compressed")]
+    rows += [("downpour", "transformer", "pipeline pipedream")]
     return rows + [("gem_script", "quadratic", kind) for kind in SYSTEMS if kind != "plain"]
 
 
