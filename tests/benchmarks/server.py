@@ -27,7 +27,7 @@ import numpy as np
 import asyncsim as asim
 
 SEED = 0
-LAYERS, BATCH = (784, 256, 10), 4096  # some 50 ms of a core
+LAYERS = (784, 256, 10)
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # of a worker: one each
 
 
@@ -43,6 +43,7 @@ class Job:
     latency: float = 0.02  # each way
     service: float = 0.012
     cv: float = 0.5  # of all laws
+    batch: int = 4096  # of a real gradient, which takes some 50 ms of a core
 
     def laws(self) -> dict[str, float]:
         """Return the mean of each stage, as a fit names them."""
@@ -57,7 +58,7 @@ def doze(generator: np.random.Generator, mean: float, cv: float) -> None:
 def work(address: Any, number: int, job: Job) -> None:
     """Compute gradients until the server sends no more parameters. A process executes it."""
     generator = np.random.default_rng([SEED, number])
-    gradient = sleeping(generator, job) if job.kind == "sleep" else network_gradient(generator)
+    gradient = sleeping(generator, job) if job.kind == "sleep" else network_gradient(generator, job.batch)
     with connection.Client(address) as server:
         server.send(number)
         while (parameters := server.recv()) is not None:
@@ -81,15 +82,15 @@ def sleeping(generator: np.random.Generator, job: Job) -> Any:
     return gradient
 
 
-def network_gradient(generator: np.random.Generator) -> Any:
+def network_gradient(generator: np.random.Generator, batch: int) -> Any:
     """Return the gradient of the squared error of a network with one hidden layer, on random data."""
-    x = generator.normal(size=(BATCH, LAYERS[0])).astype(np.float32)
-    y = generator.normal(size=(BATCH, LAYERS[2])).astype(np.float32)
+    x = generator.normal(size=(batch, LAYERS[0])).astype(np.float32)
+    y = generator.normal(size=(batch, LAYERS[2])).astype(np.float32)
 
     def gradient(parameters: np.ndarray) -> np.ndarray:
         first, second = unpack(parameters)
         hidden = np.maximum(x @ first, 0)
-        error = (hidden @ second - y) / BATCH
+        error = (hidden @ second - y) / batch
         slope = (error @ second.T) * (hidden > 0)
         return np.concatenate([(x.T @ slope).ravel(), (hidden.T @ error).ravel()])
 
