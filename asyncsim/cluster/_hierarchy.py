@@ -235,7 +235,7 @@ class Hierarchy(Checked):
             faults=Faults(**{name: column[begun] for name, column in faults.items()}),
             local_steps=None if self.local_steps is None else np.array([*self.local_steps, *[1] * count], np.int32),
             names=(
-                *(f"{r}.{w}" for r, region in enumerate(regions) for w in range(region.workers)),
+                *(f"{r}/{w}" for r, region in enumerate(regions) for w in range(region.workers)),
                 *(f"region {r}" for r in range(count)),
             ),
             variables=count + 1,

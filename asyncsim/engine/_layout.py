@@ -218,6 +218,23 @@ class Outer(NamedTuple):
     commits: jax.Array  # (variables,) int32, their number
 
 
+def state_of_seed(state: Carry, place: int) -> Carry:
+    """Return the state of one seed of several, whose axis has the length 1."""
+
+    def first(tree: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[place : place + 1], tree)
+
+    def second(tree: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[:, place : place + 1], tree)
+
+    of_variables = second if np.ndim(state.central) == 3 else first
+    outer = state.outer
+    if isinstance(outer, Outer):
+        outer = Outer(first(outer.server), second(outer.rows), second(outer.loss), outer.commits)
+    central, server = of_variables((state.central, state.server))
+    return Carry(central, server, second(state.rows), first(state.buffer), second(state.sent), outer)
+
+
 def value_of_variables(central: Any, is_global: bool) -> np.ndarray:
     """Return the variable that is evaluated, (seeds, parameters): the only one, the mean of several, or the global one.
 

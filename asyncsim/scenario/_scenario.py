@@ -543,7 +543,7 @@ def _count_workers(
 ) -> int:
     """Count the workers of a schedule, which scenarios that share it simulate once for that."""
     del environment  # Only part of the cache's key: a schedule of the user's may draw with JAX.
-    return simulate(cluster, commits=commits, seconds=seconds, seed=seed).workers
+    return simulate(cluster, commits=commits, seconds=seconds, seed=seed).computing
 
 
 def _count_replayed(trace: Trace, lengths: Mapping[str, Any]) -> int:
@@ -557,9 +557,9 @@ def _count_replayed(trace: Trace, lengths: Mapping[str, Any]) -> int:
                 first = f"{trace.commit_time[0]:g}"
                 raise ValueError(f"`seconds` must reach the first commit of the trace, at {first} s; got {value:g}.")
             return commits
-        commits = value if name == "commits" else value * trace.workers
+        commits = value if name == "commits" else value * trace.computing
         if commits > len(trace):
-            per = "" if name == "commits" else f" for {counted(trace.workers, 'worker')}"
+            per = "" if name == "commits" else f" for {counted(trace.computing, 'worker')}"
             raise ValueError(
                 f"`{name}` must be at most those of the recorded trace, {len(trace)}{per}; got {brief(value)}. Leave "
                 "it out for all."

@@ -288,7 +288,7 @@ def _fit_windows(tree: Tree, workers: int) -> Tree:
 
 def workers_of(cluster: Any) -> int | None:
     """Return the number of workers, or None for a kind of cluster that does not know it before it is simulated."""
-    return getattr(cluster, "workers", None)
+    return cluster.computing if isinstance(cluster, Trace) else getattr(cluster, "workers", None)
 
 
 def _takes_data(workload: Any) -> bool:

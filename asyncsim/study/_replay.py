@@ -15,9 +15,11 @@ import jax.monitoring
 import numpy as np
 
 from asyncsim.engine import Progress, Replayer, ReplayInterrupted, Run
+from asyncsim.engine._layout import state_of_seed
 from asyncsim.engine._plan import plan_for
 from asyncsim.engine._replay import finish
 from asyncsim.rules import Rule
+from asyncsim.rules._hierarchy import for_regions
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.study._batches import Batch
 from asyncsim.study._result_files import Replayed, Result, Seconds, read_run, write_run
@@ -154,8 +156,8 @@ def _lane(run: Run, trace: Trace, place: int, scenario: Scenario, commits: int) 
         digest=run.digest if commits == run.commits else plan_for(trace, run.rule, run.workload.counts).digest(commits),
         commits=commits,
         seed=scenario.seed,
-        state=jax.tree.map(lambda leaf: leaf[place : place + 1], run.state),
-        rule=scenario.rule.for_workers(run.workers),
+        state=state_of_seed(run.state, place),
+        rule=for_regions(scenario.rule.for_workers(run.workers - run.servers), run.servers),
     )
 
 

@@ -142,7 +142,7 @@ def _find_result(
 def _belongs(trace: Trace, scenario: Scenario, run: Run | None) -> bool:
     """Tell whether the trace can be this scenario's, and is that of the run as far as the run has got."""
     right_length = scenario.trace is not None or scenario.total in (None, len(trace))
-    if trace.workers != scenario.workers or not right_length:
+    if trace.computing != scenario.workers or not right_length:
         return False
     # A replay keeps the hash of the commits that it has gone through.
     return run is None or plan_for(trace, scenario.rule, scenario.workload.counts).digest(run.commits) == run.digest

@@ -26,7 +26,7 @@ from asyncsim.trace._columns import (
     refuse,
     restated,
 )
-from asyncsim.trace._csv_variables import OF_VARIABLES, assemble_variables, read_mixings, to_tables
+from asyncsim.trace._csv_variables import OF_PUSHES, OF_VARIABLES, assemble_variables, read_mixings, to_tables
 from asyncsim.trace._flat import EMPTY, KNOWN, Table, empty_of, named
 from asyncsim.trace._log import Log, read_log
 from asyncsim.trace._source import Contents, contents_of
@@ -78,7 +78,7 @@ def read(
 ) -> tuple[AnyTrace, bool]:
     """Read a trace or a log (see `Trace.from_csv`). Also whether it is one of rollouts."""
     with restated(lambda error: error.replace(source=f"{str(contents.path)!r} holds no valid trace: {error.source}")):
-        accepted = (*KNOWN, *OF_VARIABLES) if _has_variables(contents) else KNOWN
+        accepted = (*KNOWN, *OF_VARIABLES, *OF_PUSHES) if _has_variables(contents) else KNOWN
         log = read_log(contents, columns, accepted, rollout_log.COLUMNS)
         if log.is_of_rollouts:
             return rollout_log.from_log(make, log, start, unit), True

@@ -1,7 +1,8 @@
 """A trace of several variables as CSV: two more columns, and the mixings in a file of their own.
 
 The columns `variable` and `variables` name the variable of each row and their number. The versions of such a table
-count the changes of one variable, so that nothing is filled in: all columns must be there.
+count the changes of one variable, so that nothing is filled in: all columns must be there. Where servers of regions
+push, `from_variable` and `from_version` say what.
 """
 
 from pathlib import Path
@@ -34,13 +35,14 @@ from asyncsim.trace._values import as_numbers, as_seconds
 from asyncsim.trace._variables import is_on_graph, variable_of_worker
 
 OF_VARIABLES = ("variable", "variables")
+OF_PUSHES = ("from_variable", "from_version")
 WRITE = "Write the table by `Trace.to_csv`."
 
 
 def to_tables(trace: Tables) -> tuple[Table, Table]:
     """Return the columns of the jobs, and those of the mixings, which have rows only with several variables."""
     table = whole_table(trace)
-    if trace.variables > 1 and not is_on_graph(trace):
+    if trace.variables > 1 and trace.pushes_from is None and not is_on_graph(trace):
         raise ValueError(
             f"`trace` must have one variable, or one for each worker, in CSV; got {trace.variables} for "
             f"{trace.workers} workers. Use `Trace.save`."
@@ -49,8 +51,12 @@ def to_tables(trace: Tables) -> tuple[Table, Table]:
         variable = variable_of_worker(trace)
         rest = trace.unfinished.worker
         idle = np.setdiff1d(np.arange(trace.workers), np.concatenate([trace.worker, rest]))
-        table["variable"] = np.concatenate([trace.variable, variable[rest], variable[idle]])
-        table["variables"] = np.full(len(table["variable"]), trace.variables)
+        worker = np.concatenate([trace.worker, rest, idle])
+        table["variable"] = variable[worker]
+        table["variables"] = np.full(len(worker), trace.variables)
+        if trace.pushes_from is not None:
+            table["from_variable"] = trace.pushes_from[worker]
+            table["from_version"] = np.append(trace.from_version, np.full(len(worker) - len(trace), -1, np.int32))
     return table, {name: getattr(trace.mixings, name) for name in MIXING_COLUMNS}
 
 
@@ -89,7 +95,8 @@ def assemble_variables(
 ) -> AnyTrace:
     """Return the checked trace of a whole table and its mixings."""
     table = typed.table
-    lacking = [name for name in (*COLUMNS, *OF_VARIABLES) if name not in log.columns]
+    needed = (*COLUMNS, *OF_VARIABLES, *(OF_PUSHES if {*OF_PUSHES} & {*log.columns} else ()))
+    lacking = [name for name in needed if name not in log.columns]
     if lacking:
         raise TraceError(lacking[0], "must be given where there are several variables", WRITE)
     count = _parse("variables", log, np.int32)
@@ -102,6 +109,12 @@ def assemble_variables(
     numbers = {kind.name.lower(): kind for kind in Fate}
     n = count_workers(table["worker"], workers)
     commits: dict[str, Any] = {name: table[name][done] for name in COMMIT_COLUMNS}
+    if "from_variable" in log.columns:
+        pushes = {name: _parse(name, log, np.int32) for name in OF_PUSHES}
+        of_worker = {"worker_variable": np.zeros(n, np.int32), "pushes_from": np.full(n, -1, np.int32)}
+        of_worker["worker_variable"][table["worker"]] = variable
+        of_worker["pushes_from"][table["worker"]] = pushes["from_variable"]
+        commits |= {**of_worker, "from_version": pushes["from_version"][done]}
     trace = make(
         workers=n,
         **commits,

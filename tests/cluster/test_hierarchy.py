@@ -146,6 +146,18 @@ def test_files_keep_pushes(tmp_path):
     assert read.names == trace.names
 
 
+def test_tables_keep_pushes(tmp_path):
+    trace = simulate()
+    trace.to_csv(tmp_path / "trace.csv")
+    read = asim.Trace.from_csv(tmp_path / "trace.csv")
+    assert read.digest == trace.digest
+    assert read.names == trace.names
+    lines = (tmp_path / "trace.csv").read_text().replace("from_version", "other").splitlines()
+    (tmp_path / "trace.csv").write_text("\n".join(lines))
+    with pytest.raises(asim.TraceError, match="`from_version` must be given where there are several variables"):
+        asim.Trace.from_csv(tmp_path / "trace.csv")
+
+
 def test_bytes_count_both_levels():
     trace = simulate(commits=100)
     spent = asim.cost(trace, message_bytes=1, parameter_bytes=10)

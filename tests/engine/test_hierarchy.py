@@ -12,6 +12,7 @@ from asyncsim.engine.reference import replay_plainly
 from tests.problems import RULES, assert_close, refusals, tree_workload
 
 MINIMA = [[float(i), 2.0 * i] for i in range(4)]
+FAR = asim.Network(latency=asim.delays.Constant(1.0))
 NESTEROV = rules.DelayedNesterov(0.7, momentum=0.5)
 TWO_LEVELS = {
     "downpour": lambda: rules.Downpour(0.1),
@@ -195,6 +196,30 @@ def test_a_scenario_addresses_both_rules_and_rebuilds_them():
     assert result.run.central["x"].shape == (2,)
     swept = asim.grid(changed, global_rule_learning_rate=[0.5, 1.0])
     assert [each.rule.global_rule.learning_rate for each in swept] == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("kind", ["gossip", "hierarchy"])
+def test_lanes_of_a_sweep_have_the_variables_that_each_scenario_has_alone(kind):
+    law, workload = asim.delays.Exponential(1.0), asim.workloads.Quadratic([1.0, 0.5])
+    clusters = {"gossip": asim.Gossip(4, law), "hierarchy": asim.Hierarchy([asim.Cluster(2, law)] * 2, network=FAR)}
+    base = asim.Scenario(clusters[kind], rules.Downpour(0.1), workload, commits=60, record=())
+    steps = [0.1, 0.2]
+    lanes = asim.sweep(asim.grid(base, learning_rate=steps), jobs=0, lanes=2)
+    for step, lane in zip(steps, lanes, strict=True):
+        alone = asim.run(base.override(learning_rate=step)).run
+        np.testing.assert_allclose(lane.run.variables["x"], alone.variables["x"], rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(lane.run.central["x"], alone.central["x"], rtol=1e-5, atol=1e-7)
+
+
+def test_a_folder_of_results_is_read_again_and_a_recorded_trace_replays(tmp_path):
+    cluster = asim.Hierarchy([asim.Cluster(2, asim.delays.Exponential(1.0))] * 2, network=FAR)
+    scenario = asim.Scenario(cluster, rules.Downpour(0.1), asim.workloads.Quadratic([1.0, 0.5]), commits=60)
+    first, again = (asim.run(scenario, out=tmp_path / "run") for _ in range(2))
+    assert not again.recomputed
+    assert np.array_equal(again.run.variables["x"], first.run.variables["x"])
+    recorded = asim.Scenario(first.trace, rules.Downpour(0.1), asim.workloads.Quadratic([1.0, 0.5]))
+    assert recorded.workers == 4
+    assert np.array_equal(asim.run(recorded).run.loss, first.run.loss)
 
 
 test_rules_that_cannot_be_global_are_refused = refusals(

@@ -121,10 +121,11 @@ def test_a_flat_table_alone_has_no_place_for_mixings():
     assert np.array_equal(simulated().to_columns()["variable"], simulated().variable)
 
 
-def test_a_trace_of_regions_is_refused(tmp_path):
-    regions = Hierarchy(regions=[asim.Cluster(3, GAMMA), asim.Cluster(2, GAMMA)], commits_per_push=4)
-    trace = asim.simulate(regions, commits=60)
+def test_variables_that_several_workers_share_are_refused(tmp_path):
+    trace = asim.simulate(Hierarchy(regions=[asim.Cluster(3, GAMMA), asim.Cluster(2, GAMMA)]), seconds=2)
+    assert not (trace.from_variable >= 0).any()
+    shared = dataclasses.replace(trace, pushes_from=None)
     with pytest.raises(ValueError, match="one for each worker, in CSV"):
-        trace.to_csv(tmp_path / "run.csv")
+        shared.to_csv(tmp_path / "run.csv")
     with pytest.raises(ValueError, match="one for each worker"):
         asim.animate(trace)
