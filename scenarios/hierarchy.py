@@ -82,7 +82,9 @@ def draw(figure, numbers) -> None:
         error = 2 * numbers["test_loss_error"][place]
         left.errorbar(place, numbers["test_loss"][place], error, fmt="o", color=SYSTEMS[name])
     left.set(ylabel="test loss", yscale="log")
-    left.set_xticks(places, [f"{name}\nη = {step:g}" for name, step in zip(names, numbers["learning_rate"], strict=True)])
+    left.set_xticks(
+        places, [f"{name}\nη = {step:g}" for name, step in zip(names, numbers["learning_rate"], strict=True)]
+    )
     right.bar(places - 0.2, numbers["gradients"], 0.4, color=BLUE, label="gradients")
     right.bar(places + 0.2, numbers["far_messages"], 0.4, color=GREY, label="messages between regions")
     right.set(yscale="log")

@@ -62,6 +62,16 @@ def test_gossip_on_a_slow_network():
     assert np.isfinite(numbers["test_loss"]).all()
 
 
+def test_hierarchy():
+    numbers = run("hierarchy", regions=2, workers=2, seconds=40.0, commits_per_push=4, learning_rate=(0.1,), seeds=2)
+    assert numbers["system"].tolist() == ["far server", "far, local steps", "hierarchy"]
+    # A worker that waits for four seconds takes a fifth of the gradients, and a region waits for none.
+    assert numbers["gradients"][0] == pytest.approx(4 * 40 / 5, rel=0.25)
+    assert numbers["gradients"][2] == pytest.approx(4 * 40, rel=0.15)
+    # A region pushes every 2 + 4 seconds.
+    assert numbers["far_messages"][2] == pytest.approx(2 * 2 * 40 / 6, rel=0.25)
+
+
 def test_backup_workers():
     numbers = run("backup_workers", backup=(0, 8), seconds=60.0, seeds=3)
     assert (np.diff(numbers["seconds_per_round"]) < 0).all()

@@ -1,5 +1,6 @@
 """A trace of several variables as CSV: it comes back, and damaged files are refused with their line."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
