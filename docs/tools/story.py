@@ -284,7 +284,7 @@ def limits() -> Iterator[Row]:
 
 
 def leads() -> Iterator[Row]:
-    """Mean and largest staleness of 4000 groups, without 50 steps (lesson 10). A column combines two seeds."""
+    """Mean and largest staleness of 4000 groups, without 50 steps (lesson 11). A column combines two seeds."""
     times = {"generate": delays.LogNormal(mean=30.0, cv=1.0), "train": delays.Constant(15.0)}
     for order in ("completion", "stalest", "submission"):
         for lead in (0, 1, 2, 4, 8, 16):
