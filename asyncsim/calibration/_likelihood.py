@@ -28,6 +28,7 @@ from asyncsim.cluster import Cluster
 from asyncsim.delays._law import log_outlasted
 from asyncsim.delays._per_worker import expand
 from asyncsim.trace import Trace
+from asyncsim.trace._columns import list_workers
 
 SCREENED = 256  # clusters of the prior, among which the search begins
 STARTS = 4  # of these, from which it is maximised
@@ -69,9 +70,9 @@ def fit_by_likelihood(
             f"`log` shows no durations of {' or '.join(missing)} by themselves, which the likelihood is of. "
             f"{_to_record(missing)}"
         )
-    constants, terms = split_constants(durations, model, cycle, ROUNDING * log.seconds)
+    constants, terms = split_constants(durations, model, cycle, ROUNDING * log.seconds, log.names)
     _require_densities(terms, typical)
-    fixed = solve_constants(model, constants, cycle)
+    fixed = solve_constants(model, constants, cycle, log.names)
     affected = find_dependences(model, cycle, lambda cluster: [laws_of(name, cluster) for name in terms])
     free = [name for name in model.names if name not in fixed and affected[name]]
     unobserved = [name for name in model.names if name not in fixed and name not in free]
@@ -82,7 +83,7 @@ def fit_by_likelihood(
         )
     low, middle, high = (model.values_at(share, cycle) for share in ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2))
     others = {name: middle[name] for name in unobserved} | fixed
-    peak = _find_peak(model, terms, free, others, cycle, seed)
+    peak = _find_peak(model, terms, free, others, cycle, seed, log.names)
     generator = np.random.default_rng([seed, 8])
     values = peak.frame.values(peak.shape.at)
     draws = _draws(model, values, peak, unobserved, cycle, generator)
@@ -134,7 +135,13 @@ def _density(law: Any, durations: FloatArray) -> FloatArray:
 
 
 def _find_peak(
-    model: Model, terms: Terms, free: Sequence[str], others: Mapping[str, float], cycle: float, seed: int
+    model: Model,
+    terms: Terms,
+    free: Sequence[str],
+    others: Mapping[str, float],
+    cycle: float,
+    seed: int,
+    names: Sequence[str],
 ) -> Peak:
     """Maximise from the best of many clusters of the prior."""
     if not free:
@@ -153,7 +160,7 @@ def _find_peak(
         maxima = [maximise(value, starts[i], search.low, search.high) for i in best]
         maximum = max(maxima, key=lambda peak: peak.height)
         if maximum.height <= IMPOSSIBLE:
-            raise ValueError(_why_impossible(model, terms, search.values(maximum.at)))
+            raise ValueError(_why_impossible(model, terms, search.values(maximum.at), names))
         try:
             maximum = at_bounds(value, maximum, search.low, search.high)
         except NoInteriorMaximum as error:
@@ -309,7 +316,7 @@ def _require_densities(terms: Terms, cluster: Cluster) -> None:
                 ) from error
 
 
-def _why_impossible(model: Model, terms: Terms, values: Mapping[str, float]) -> str:
+def _why_impossible(model: Model, terms: Terms, values: Mapping[str, float], names: Sequence[str]) -> str:
     """Explain which duration, of which worker, no cluster of the prior can produce."""
     try:
         cluster = model.cluster(values.values())
@@ -323,9 +330,10 @@ def _why_impossible(model: Model, terms: Terms, values: Mapping[str, float]) -> 
                 remedy = "Widen the prior, or give another law."
                 if value == 0:
                     remedy = "Leave such jobs out, or give a law that can, say `Exponential`."
+                who = list_workers(names, [worker])
                 return (
-                    f"`model` cannot produce the log: {name} of worker {worker} took {value:.6g} s, impossible with "
-                    f"{brief(law)} and with every other cluster of the prior that was tried. {remedy}"
+                    f"`model` cannot produce the log: {name} of {who} took {value:.6g} s, impossible with {brief(law)} "
+                    f"and with every other cluster of the prior that was tried. {remedy}"
                 )
     return "`model` cannot produce the log. Widen the prior, or give other laws."
 

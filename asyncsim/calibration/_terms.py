@@ -18,6 +18,7 @@ from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import Cluster
 from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.trace import Fate, Trace
+from asyncsim.trace._columns import list_workers
 
 BASES = 6  # clusters of the prior, from which the dependences of a law are found
 SHARES = (0.2, 0.5, 0.8)  # of the prior, to which a parameter is moved
@@ -155,7 +156,9 @@ def is_constant(law: Any) -> bool:
     return getattr(law, "variance", None) == 0
 
 
-def split_constants(terms: Terms, model: Model, cycle: float, rounding: float) -> tuple[list[Constant], Terms]:
+def split_constants(
+    terms: Terms, model: Model, cycle: float, rounding: float, names: Sequence[str] = ()
+) -> tuple[list[Constant], Terms]:
     """Split off the durations whose law is a constant for all clusters of the prior, and return the others as well."""
     some = [np.full(len(model.names), 0.5), *_bases(model)]
     clusters = [cluster for shares in some if (cluster := _built(model, shares, cycle)) is not None]
@@ -169,8 +172,9 @@ def split_constants(terms: Terms, model: Model, cycle: float, rounding: float) -
             constants.append(Constant(name, worker, value, rounding + CONSTANT * value))
             if np.ptp(mine) > constants[-1].error:
                 remedy = 'Give it a law with spread, say `Gamma(mean, cv)`, or `method="npe"`.'
+                who = list_workers(names, [worker])
                 raise ValueError(
-                    f"`model` cannot produce the log: {name} of worker {worker} took from {mine.min():.6g} to "
+                    f"`model` cannot produce the log: {name} of {who} took from {mine.min():.6g} to "
                     f"{mine.max():.6g} s, and {type(laws[0][worker]).__name__} is always the same. {remedy}"
                 )
         others = stage.of(np.flatnonzero(~fixed))
@@ -208,7 +212,9 @@ def _built(model: Model, shares: FloatArray, cycle: float) -> Cluster | None:
     return None
 
 
-def solve_constants(model: Model, constants: list[Constant], cycle: float) -> dict[str, float]:
+def solve_constants(
+    model: Model, constants: list[Constant], cycle: float, workers: Sequence[str] = ()
+) -> dict[str, float]:
     """Solve for the parameters that constants determine, one after another, and return their values by name."""
     solved: dict[str, float] = {}
     places = find_dependences(model, cycle, lambda cluster: [_value(cluster, constant) for constant in constants])
@@ -233,7 +239,7 @@ def solve_constants(model: Model, constants: list[Constant], cycle: float) -> di
         if abs(value - constant.value) > 2 * constant.error:
             remedy = 'Give it a law with spread or a parameter of its own, or `method="npe"`.'
             raise ValueError(
-                f"`model` cannot produce the log: {constant.term} of worker {constant.worker} takes "
+                f"`model` cannot produce the log: {constant.term} of {list_workers(workers, [constant.worker])} takes "
                 f"{constant.value:.6g} s, and the constant is {value:.6g} s there. {remedy}"
             )
     return solved

@@ -148,6 +148,7 @@ def _of_trace(
         contains=hidden_stages(trace),
         bytes_up=up,
         bytes_down=down,
+        names=trace.names[: trace.computing],
         bytes_far=None if trace.pushes_from is None else far_messages(trace, end)[2] * parameter_bytes,
     )
 

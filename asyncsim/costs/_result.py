@@ -130,6 +130,7 @@ class Cost:
         joules: Energy, None without a `Power`.
         money: Price, None without a `Price`.
         bytes_far: Those of both directions that regions and their global server exchanged, None without regions.
+        names: Names of the workers, none where they are numbered.
     """
 
     workers: int
@@ -142,6 +143,7 @@ class Cost:
     joules: float | None = None
     money: float | None = None
     bytes_far: int | None = None
+    names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         words = [f"{counted(self.workers, 'worker')} for {self.duration:.4g} s", f"{self.busy_share:.1%} computing"]
@@ -184,7 +186,7 @@ class Cost:
         return self.joules / JOULES_PER_KILOWATT_HOUR * pue * intensity
 
     def table(self) -> dict[str, np.ndarray]:
-        """Return columns of one length, a row for each worker: its number, and the seconds of each part of its time.
+        """Return columns of one length, a row for each worker: name or number, and seconds of each part of its time.
 
         Example:
             >>> import asyncsim as asim
@@ -193,10 +195,12 @@ class Cost:
             >>> found["worker"].tolist(), found["compute"].tolist()
             ([0, 1], [3.0, 3.0])
         """
-        return {"worker": np.arange(self.workers), **self.seconds}
+        return {"worker": np.array(self.names or range(self.workers)), **self.seconds}
 
     def summary(self) -> dict[str, Any]:
         """Return name -> number, or name -> numbers, as plain data, fit for JSON."""
         seconds = {name: float(seconds.sum()) for name, seconds in self.seconds.items()}
-        values = {name: value for name, value in vars(self).items() if name != "bytes_far" or value is not None}
+        values = {name: value for name, value in vars(self).items() if name != "names"}
+        if self.bytes_far is None:
+            del values["bytes_far"]
         return {**values, "seconds": seconds, "contains": list(self.contains)}

@@ -274,3 +274,19 @@ test_what_is_refused = refusals(
     ((CONSTANT, delays.Constant), "`prior` of 'mean' excludes the log: compute takes 20 s"),
     call=lambda given: asim.calibrate(given[0], of_compute(given[1], *given[2:]), method="likelihood"),
 )
+
+
+def test_errors_name_the_workers_of_the_log():
+    """By its name where the log has names, and by its number elsewhere."""
+    trace = asim.simulate(asim.Cluster(3, asim.delays.Gamma(1.0, 0.3)), commits=90)
+    models = {
+        "constant": lambda p: asim.Cluster(3, asim.delays.Constant(p["mean"])),
+        "uniform": lambda p: asim.Cluster(3, asim.delays.Uniform(p["mean"], 1.01 * p["mean"])),
+    }
+    for build in models.values():
+        model = asim.calibration.Model(build, {"mean": asim.calibration.LogUniform(0.5, 2.0)})
+        for worker, name in ((trace.worker, "worker 0"), ([f"host-{n + 7}" for n in trace.worker], "host-")):
+            log = asim.Trace.from_columns({"worker": worker, "commit_time": trace.commit_time})
+            with pytest.raises(ValueError, match=f"cannot produce the log: compute of {name[:5]}") as caught:
+                asim.calibrate(log, model, method="likelihood")
+            assert ("worker" in str(caught.value).split("compute of ")[1].split(" took")[0]) == (name == "worker 0")

@@ -329,3 +329,12 @@ class TestRing:
         timetable = asim.Pipeline(2, asim.delays.Constant(1.0)).timetable(3)
         with pytest.raises(ValueError, match="`collective` must be left out for a Timetable; got 'ring'"):
             asim.cost(timetable, message_bytes=1, parameter_bytes=1, collective="ring")
+
+
+def test_the_table_has_the_names_of_the_log():
+    named = asim.Trace.from_columns({"worker": ["gpu-b", "gpu-a", "gpu-b"], "commit_time": [1.0, 2.0, 3.0]})
+    found = asim.cost(named, message_bytes=4, parameter_bytes=4)
+    assert found.table()["worker"].tolist() == list(named.names)
+    assert "names" not in found.summary()
+    numbered = asim.cost(asim.Trace.from_commits([0, 1, 0]), message_bytes=4, parameter_bytes=4)
+    assert numbered.table()["worker"].tolist() == [0, 1]
