@@ -191,8 +191,8 @@ PLANTED = r"""
 - arrival = self.links.send(self.now, partner, worker)
 + arrival = self.now
 = the centre of a star sends all its models at once
-- return np.maximum((sent * self.out)[source], (received * self.into)[target]) + latency
-+ return np.maximum((self.out)[source], (self.into)[target]) + latency
+- out, into = sent * np.array(self.out), received * np.array(self.into)
++ out, into = np.array(self.out), np.array(self.into)
 @ asyncsim/engine/_loop.py | tests/engine/test_variables.py
 = a worker that reads late reads the first variable
 - central, server = jax.tree.map(lambda leaf: at(leaf, variable), (central, server))

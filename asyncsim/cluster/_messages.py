@@ -23,16 +23,17 @@ from asyncsim.trace import Trace, Unfinished
 from asyncsim.trace._columns import NOW, Mixings
 
 COMPUTED, ARRIVED, ANSWERED, FREE = range(4)  # the events of an exchange: the worker has computed, and so on
-MIXING = {"event": "i", "before": "i", "time": "d", "target": "i", "source": "i", "weight": "d", "own": "b"}
-COMMIT = {"worker": "i", "read_version": "i", "version": "i", "read_time": "d", "finish_time": "d", "commit_time": "d"}
+MIXING = {"event": np.int32, "before": np.int32, "time": float, "target": np.int32, "source": np.int32}
+MIXING |= {"weight": float, "own": bool, "source_version": np.int32}
+COMMIT = {"worker": np.int32, "read_version": np.int32, "version": np.int32}
+COMMIT |= dict.fromkeys(("read_time", "finish_time", "commit_time"), float)
 
 
 class Links:
     """The links of the workers, and the seconds that a model takes on each of them."""
 
     def __init__(self, clock: Any, network: Network, workers: int, seed: int) -> None:
-        self.out = np.array(network.uploads(workers))
-        self.into = np.array(network.downloads(workers))
+        self.out, self.into = network.uploads(workers), network.downloads(workers)
         self.latencies: list[Callable[[], float] | None] = [
             None if is_zero(law) else draw_delays(clock, law, seed, worker, Purpose.LATENCY).__next__
             for worker, law in enumerate(network.latencies(workers))
@@ -48,7 +49,7 @@ class Links:
     def send(self, now: float, sender: int, receiver: int) -> float:
         """Return when the message arrives that leaves as soon as both links are free."""
         start = max(now, self.free_out[sender], self.free_in[receiver])
-        end = start + float(max(self.out[sender], self.into[receiver]))
+        end = start + max(self.out[sender], self.into[receiver])
         self.free_out[sender] = self.free_in[receiver] = end
         return end + self.latency(sender)
 
@@ -56,7 +57,14 @@ class Links:
         """Return the seconds of messages that are sent together, whose senders and receivers share their links."""
         sent, received = np.bincount(source, minlength=len(self.out)), np.bincount(target, minlength=len(self.into))
         latency = [self.latency(sender) for sender in source.tolist()] if any(self.latencies) else 0.0
-        return np.maximum((sent * self.out)[source], (received * self.into)[target]) + latency
+        out, into = sent * np.array(self.out), received * np.array(self.into)
+        return np.maximum(out[source], into[target]) + latency
+
+
+def columns_of(rows: array, types: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return the columns of rows that follow one another in an array."""
+    columns = np.asarray(rows).reshape(-1, len(types)).T
+    return {name: column.astype(kind) for (name, kind), column in zip(types.items(), columns, strict=True)}
 
 
 class Columns(NamedTuple):
@@ -100,16 +108,15 @@ class InTurn:
         self.version, self.read_version = [0] * workers, [0] * workers
         self.read_time, self.finish_time = [0.0] * workers, [INFINITY] * workers
         self.is_busy = [False] * workers  # with an exchange of its own
-        self.commits = {name: array(kind) for name, kind in COMMIT.items()}
-        self.mixed = {name: array(kind) for name, kind in (MIXING | {"source_version": "i"}).items()}
-        self.events = 0
+        self.commits, self.mixed = array("d"), array("d")  # rows of `COMMIT` and `MIXING`, one after another
+        self.done, self.events = 0, 0
         # Time, order, kind and worker of an event, and its partner, the version that was sent, and that of the answer.
         self.heap: list[tuple[float, int, int, int, int, int, int]] = []
         for worker in range(workers):
             self._read(worker)
 
     def __len__(self) -> int:
-        return len(self.commits["worker"])
+        return self.done
 
     def peek(self) -> float:
         return self.heap[0][0] if self.heap else INFINITY
@@ -179,16 +186,9 @@ class InTurn:
             self._commit(worker)
 
     def _commit(self, worker: int) -> None:
-        values = (
-            worker,
-            self.read_version[worker],
-            self.version[worker],
-            self.read_time[worker],
-            self.finish_time[worker],
-            self.now,
-        )
-        for column, value in zip(self.commits.values(), values, strict=True):
-            column.append(value)
+        versions = self.read_version[worker], self.version[worker]
+        self.commits.extend((worker, *versions, self.read_time[worker], self.finish_time[worker], self.now))
+        self.done += 1
         self.version[worker] += 1
         if not self.waits:
             self._send(worker)
@@ -196,17 +196,13 @@ class InTurn:
 
     def _mix(self, target: int, *sources: tuple[int, int, float], own: bool = False) -> None:
         for source, version, weight in sources:
-            values = (self.events, len(self), self.now, target, source, weight, own, version)
-            for column, value in zip(self.mixed.values(), values, strict=True):
-                column.append(value)
+            self.mixed.extend((self.events, self.done, self.now, target, source, weight, own, version))
         self.events += 1
         self.version[target] += not own
 
     def columns(self) -> Columns:
         """Return the columns of the trace so far."""
-        commits = {name: np.asarray(column) for name, column in self.commits.items()}
-        mixed: dict[str, Any] = {name: np.asarray(column) for name, column in self.mixed.items()}
-        mixed["own"] = mixed["own"].astype(np.bool_)
+        commits, mixed = columns_of(self.commits, COMMIT), columns_of(self.mixed, MIXING)
         rest = Unfinished(
             worker=np.arange(self.cluster.workers, dtype=np.int32),
             read_version=np.array(self.read_version, np.int32),
