@@ -501,6 +501,20 @@ PLANTED = r"""
 = a log's worker reads before its own commit
 - steps.closed[previous.row]),
 + steps.closed[previous.row] - 1),
+= a late joiner reads after its job has started
+- earliest = np.minimum(present.joined[worker], jobs.recorded.get("start_time", ends.finish_time))
++ earliest = present.joined[worker]
+@ asyncsim/trace/_typed.py | tests/trace/test_order.py
+= parts that were joined in another order are a step back of a clock
+- first[again & ~alone &
++ first[~alone &
+= one wrong time is a step back of a clock
+- first[again & ~alone &
++ first[again &
+@ asyncsim/trace/_csv.py | tests/trace/test_csv.py
+= notes of the trace before stay beside a CSV file
+- place.unlink()
++ pass
 @ asyncsim/calibration | tests/calibration/test_client_log.py
 = a column that was filled in counts as recorded
 - derived = name in trace.derived or (

@@ -97,7 +97,8 @@ def _of_commits(
     with restated(log.in_place):
         typed = read_columns(log, workers, start, unit)
         notes = _read_notes(path_beside(path, "notes"))
-        typed = typed._replace(**{name: (*getattr(typed, name), *texts) for name, texts in notes.items()})
+        both = {name: dict.fromkeys((*getattr(typed, name), *texts)) for name, texts in notes.items()}
+        typed = typed._replace(**{name: tuple(texts) for name, texts in both.items()})
     beside: dict[str, Log | None] = {}
     faults, beside["faults"] = _read_faults(path_beside(path, "faults"), typed, unit)
     several = "variables" in log.columns

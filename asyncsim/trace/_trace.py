@@ -436,7 +436,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         - `staleness`: it follows from the versions, and must agree with them.
         - `local_steps`: not known. If it is given, it is the same in all rows of a worker.
 
-        Rows with `version` must come in the order of application. Others are sorted by `commit_time`, ties as given.
+        Rows with `version` must come in the order of application. Others are sorted by `commit_time`, ties as given. A
+        note then names the first row that is not in order, and says if a clock seems to have stepped back there.
         Two equal rows are refused, because one commit is logged twice, and with `version` a time before that of the row
         before and versions that rows skip: lines are lost.
 

@@ -154,6 +154,12 @@ class TestNotes:
         assert (again.notes, again.derived) == (trace.notes, trace.derived)
         assert len(trace.notes) == 1
 
+    def test_a_note_about_names_that_a_copy_has_too_is_there_once(self, tmp_path):
+        trace = Trace.from_columns({"worker": [3511, 3512], "commit_time": [1.0, 2.0]})
+        assert len(trace.notes) == 1
+        trace.to_csv(tmp_path / "copy.csv")
+        assert Trace.from_csv(tmp_path / "copy.csv").notes == trace.notes
+
     def test_the_table_itself_is_read_by_others(self, path):
         assert pandas.read_csv(path)["worker"].tolist()[:3] == ["a", "b", "a"]
 
