@@ -214,6 +214,28 @@ PLANTED = r"""
 - gain, size = (values * (1 - kappa), values**2) if adapt_first
 + gain, size = (values * (1 - kappa), np.ones(len(values))) if adapt_first
 
+# What gossip shows: staleness on a graph, movies, and mixings in CSV.
+@ asyncsim/theory/_gossip_staleness.py | tests/reports/test_gossip.py -k distribution
+= every commit of a neighbour changes the worker's variable
+- single = {degree: transform(1 - (1 - z) / degree) for degree in degrees}
++ single = {degree: transform(z) for degree in degrees}
+@ asyncsim/reports/_trace.py | tests/reports/test_gossip.py -k taken
+= a trace of gossip is compared with workers around a server
+- asynchronous=undisturbed and at_once and bool(trace.closes_step.all()) and trace.variables == 1,
++ asynchronous=undisturbed and at_once and bool(trace.closes_step.all()),
+@ asyncsim/animation/_graph.py | tests/animation/test_graph.py -k distances
+= a mixing of a movie uses the values of today where a message brought older ones
+- value = now[source] if sent < 0 else kept[source, sent]
++ value = now[source]
+@ asyncsim/animation/_graph.py | tests/animation/test_graph.py -k messages
+= the answer of a partner leaves when the worker has computed
+- left[row] = answered if mixings.own[row] else
++ left[row] = departure if mixings.own[row] else
+@ asyncsim/trace/_csv_variables.py | tests/trace/test_csv_variables.py
+= the times of mixings in a file keep their origin
+- columns["time"] = times.columns["time"] - (typed.begin - times.origin)
++ columns["time"] = times.columns["time"]
+
 # Parameter groups that are read at versions of their own, and pipelines.
 @ asyncsim/engine/_loop.py | tests/engine/test_groups.py -k 'plain_loop or everything'
 = a worker that begins goes on from where it never was

@@ -72,6 +72,15 @@ def test_hierarchy():
     assert numbers["far_messages"][2] == pytest.approx(2 * 2 * 40 / 6, rel=0.25)
 
 
+def test_noloco_momentum():
+    numbers = run("noloco_momentum", momentum=(0.0, 0.5, 0.95), workers=(4,), rounds=60, seeds=3)
+    predicted, measured = numbers["predicted"][0], numbers["distance"][0]
+    assert measured[:2] == pytest.approx(predicted[:2], rel=0.3)
+    assert np.isinf(predicted[2])
+    assert measured[2] > 10 * measured[1]  # beyond the limit the workers drift apart
+    assert numbers["limit"] == pytest.approx([0.867], abs=5e-4)
+
+
 def test_backup_workers():
     numbers = run("backup_workers", backup=(0, 8), seconds=60.0, seeds=3)
     assert (np.diff(numbers["seconds_per_round"]) < 0).all()
