@@ -121,7 +121,7 @@ def calibrate(
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {brief(method)}. Leave it out.")
         return _assemble(log, shorten(log), LIKELIHOOD, seed, *fit_rollouts(log, model, law, seed))
     log, collected, may_wait = commit_by_commit(log)
-    log = replace(log, notes=(*log.notes, *collected))
+    log = replace(log, notes=(*log.notes, *collected, *_about_local_steps(log)))
     present = presence(log.worker, log.commit_time, log.workers)
     together, place = by_place(log, present)
     used = shorten(steady_part(together, present, LEAST_COMMITS))
@@ -143,6 +143,19 @@ def calibrate(
     used = shorten(steady, most_simulated(together.workers))
     values, found, evidence = fit_by_simulation(together, used, model, simulations, seed, jobs, store, progress)
     return _assemble(together, used, NPE, seed, values, (*stages.notes, *found), evidence)
+
+
+def _about_local_steps(log: Trace) -> list[str]:
+    """Say that a fit is of whole jobs where the log's jobs are known to have several local steps."""
+    if log.local_steps is None or not (log.local_steps > 1).any():
+        return []
+    least, most = int(log.local_steps.min()), int(log.local_steps.max())
+    steps = f"{least}" if least == most else f"{least} to {most}"
+    return [
+        f"Jobs of this log have {steps} local steps, and the fit is of whole jobs: in a scenario whose rule has a "
+        "window, each local step would take the time of a job. Give it a law of one step, with 1/H of the mean and √H "
+        "times the cv."
+    ]
 
 
 def _assemble(

@@ -255,3 +255,21 @@ test_models_that_are_refused = refusals(
     ((lambda p: asim.Cluster(2, delays.Gamma(-p["mean"], 1.0)), PRIOR), "`build` fails at mean=1, "),
     call=lambda arguments: Model(*arguments),
 )
+
+
+def test_who_makes_some_jobs_and_stops_is_simulated_while_all_are_there(quickly):
+    """Each worker makes as many commits and leaves: simulated clusters lose nobody, and nor does the part compared."""
+    trace = asim.simulate(build(TRUTH), commits=2 * COMMITS, seed=4)
+    number = np.zeros(len(trace), int)
+    for worker in range(trace.workers):
+        number[trace.worker == worker] = np.arange((trace.worker == worker).sum())
+    kept = number < COMMITS // trace.workers
+    leavers = asim.Trace.from_commits(trace.worker[kept], trace.commit_time[kept], workers=trace.workers)
+    fit = asim.calibrate(leavers, MODEL, simulations=SIMULATIONS, jobs=0)
+    assert any("seem to have stopped" in note for note in fit.notes)
+    assert any("successive commits were used" in note for note in fit.notes)
+    first_to_leave = min(leavers.commit_time[leavers.worker == w].max() for w in range(trace.workers))
+    assert fit.log.checked <= (leavers.commit_time <= first_to_leave).sum()
+    mean = fit.parameters["mean"]
+    assert mean.identifiable
+    assert abs(np.log(mean.estimate / TRUTH["mean"])) < np.log(mean.high / mean.low)

@@ -143,3 +143,11 @@ def test_parts_of_a_log_keep_the_local_steps_of_all_workers():
     part = shorten(log, 20)
     assert 3 not in part.worker
     assert part.local_steps.tolist() == asim.trace.with_gap(log, 2).local_steps.tolist() == [1, 1, 2, 50]
+
+
+def test_a_fit_of_jobs_with_local_steps_says_that_it_is_of_whole_jobs():
+    """In a scenario with a window its law would count the local steps twice."""
+    for local_steps, words in ((16, "have 16 local steps"), ((1, 1, 2, 4), "have 1 to 4 local steps"), (1, None)):
+        log = asim.simulate(asim.Cluster(4, Gamma(1.0, 0.3), local_steps=local_steps), commits=200)
+        notes = asim.calibrate(log, law="gamma").notes
+        assert any(words in note for note in notes) if words else not any("local steps" in note for note in notes)
