@@ -9,6 +9,8 @@ within two standard errors. Once the server's link is full, it applies fewer gra
     asyncsim run scenarios/gossip_slow_network.py --graph torus --seeds 3
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 import asyncsim as asim
@@ -45,11 +47,11 @@ def compute(
     grid = np.asarray(learning_rate, float)
 
     def measure(system: str, duration: float, seed: int) -> tuple[list[float], float, float]:
-        link = {"bandwidth": 1 / duration, "message_bytes": 1.0}
+        link = asim.Network(bandwidth=1 / duration, message_bytes=1.0)
         if system == "server":
-            cluster = asim.Cluster(workers, law, asim.Network(**link, shared=True, duplex="full"))
+            cluster = asim.Cluster(workers, law, replace(link, shared=True, duplex="full"))
         else:
-            cluster = asim.Gossip(workers, law, graph=graph, network=asim.Network(**link))
+            cluster = asim.Gossip(workers, law, graph=graph, network=link)
         trace = asim.simulate(cluster, seconds=seconds, seed=seed)
         run = asim.replay(trace, asim.rules.Downpour(grid), workload, seed=[seed] * len(grid))
         return np.asarray(run.evaluate()["test_loss"]).tolist(), len(trace), trace.staleness.mean()
