@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 __all__ = ["Recorder"]
 
-COLUMNS = "worker read_version version read_time start_time finish_time arrive_time serve_time commit_time"
+COLUMNS = "worker read_version version read_time start_time finish_time arrive_time serve_time commit_time closes_step"
 DAY = 86_400.0  # seconds: clocks that differ by more count in another unit, or not from 1970
 
 
@@ -56,8 +56,9 @@ class Recorder:
 
     def now(self) -> float:
         """Return the Unix time in seconds, but never the same twice, nor an earlier one if the clock is set back."""
-        self._latest = max(time.time(), math.nextafter(self._latest, math.inf))
-        return self._latest
+        with self._lock:
+            self._latest = max(time.time(), math.nextafter(self._latest, math.inf))
+            return self._latest
 
     def read(self, worker: object) -> None:
         """Note that a worker reads the parameters as they are now, for its next gradient.
@@ -108,7 +109,8 @@ class Recorder:
             serve, (read_version, read) = self.now(), self._reads[worker]
             yield
             done = self.now()
-            self._log.writerow([worker, read_version, self.version, read, start, finish, arrive, serve, done])
+            row = [worker, read_version, self.version, read, start, finish, arrive, serve, done, int(closes_step)]
+            self._log.writerow(row)
             self.version += closes_step
             self._reads[worker] = self.version, done
 

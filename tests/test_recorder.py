@@ -73,6 +73,36 @@ def test_lines_are_the_trace_of_what_happened(name, recorder, tmp_path, monkeypa
     assert not log.notes
 
 
+def test_the_last_gradient_that_is_only_collected_closes_no_step(recorder, tmp_path):
+    for worker in "ab":
+        recorder.read(worker)
+    for worker, closes in (("a", True), ("b", True), ("a", False)):
+        with recorder.commit(worker, closes_step=closes):
+            pass
+    assert read(tmp_path).steps == recorder.version == 2
+
+
+def test_threads_get_no_time_twice(recorder):
+    """With switches between threads after almost every operation."""
+    interval, times = sys.getswitchinterval(), [[] for _ in range(4)]
+
+    def ask(mine):
+        for _ in range(5000):
+            mine.append(recorder.now())
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=ask, args=(mine,)) for mine in times]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len({time for mine in times for time in mine}) == 20_000
+    assert all(mine == sorted(mine) for mine in times)
+
+
 def test_without_stamps_a_job_lasts_from_its_read_to_its_arrival(recorder, tmp_path, monkeypatch):
     trace = asim.simulate(CLUSTERS["network and queue"], commits=60)
     replay(trace, recorder, monkeypatch, stamps=False)

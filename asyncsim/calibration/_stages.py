@@ -142,7 +142,8 @@ def commit_by_commit(log: Trace) -> tuple[Trace, list[str], bool]:
         f": the fitted cluster has each commit as a step. `protocols.KBatchAsync(k={round(size)})` makes such steps."
     )
     alone = Trace.from_columns(columns, log.workers, start=0.0)
-    return replace(alone, names=log.names, notes=log.notes, derived=log.derived), [note], waits is None
+    same = {"names": log.names, "notes": log.notes, "derived": log.derived, "local_steps": log.local_steps}
+    return replace(alone, **same), [note], waits is None
 
 
 def by_place(log: Trace, present: Presence) -> tuple[Trace, IntColumn]:

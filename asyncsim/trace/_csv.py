@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import re
 from collections.abc import Collection, Mapping
 from functools import partial
 from itertools import islice
@@ -38,6 +39,7 @@ KINDS = [fault.name.lower() for fault in Fault]
 NOTES = ("kind", "text")  # columns of the file of notes
 
 _BLOCK = 1 << 15  # rows that are text at one time
+COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
 _HEAD = 1000  # bytes in which the names of all columns fit
 _MOST_COMPARED = 1000  # names that a misspelt one is compared with
 
@@ -121,13 +123,15 @@ def _of_commits(
 
 def path_beside(path: str | os.PathLike[str], part: str) -> Path:
     """Return the file of the faults, of the notes or of the mixings, next to that of a trace."""
-    return Path(path).with_suffix(f".{part}.csv")
+    path = Path(path)
+    table = path.with_suffix("") if path.suffix in COMPRESSED_SUFFIXES else path  # A table may be compressed later.
+    return table.with_suffix(f".{part}.csv")
 
 
 def _has_variables(contents: Contents) -> bool:
     """Return whether a table is one of ours that says how many variables there are."""
-    first = contents.data[:_HEAD].split(b"\n")[0].strip().split(b",")
-    return {b"variable", b"variables", b"fate", b"pull_version"} <= {*first}
+    names = re.split(r"\W+", contents.open(errors="replace").readline(_HEAD))
+    return {"variable", "variables", "fate", "pull_version"} <= {*names}
 
 
 def _is_own(path: Path, columns: Collection[str]) -> bool:

@@ -26,10 +26,10 @@ from asyncsim.trace._columns import (
     refuse,
     restated,
 )
-from asyncsim.trace._flat import COLUMNS, COMMITTED, IDLE, LOCAL_STEPS, Table, fates, whole_table
+from asyncsim.trace._flat import COLUMNS, COMMITTED, IDLE, Table, fates, whole_table
 from asyncsim.trace._log import Log, read_log
 from asyncsim.trace._source import contents_of
-from asyncsim.trace._table import AnyTrace, count_workers, local_steps_of
+from asyncsim.trace._table import AnyTrace, count_workers, local_steps_of, names_of_all
 from asyncsim.trace._typed import Typed
 from asyncsim.trace._values import as_numbers, as_seconds
 from asyncsim.trace._variables import is_on_graph, variable_of_worker
@@ -105,7 +105,7 @@ def assemble_variables(
     done = np.flatnonzero(fate == COMMITTED)
     rest = np.flatnonzero((fate != COMMITTED) & (fate != IDLE))
     unfinished = {name: table[name][rest] for name in UNFINISHED_COLUMNS if name != "fate"}
-    unfinished["end_version"] = np.where(unfinished["end_version"] < 0, NEVER, unfinished["end_version"])
+    unfinished["end_version"] = np.where(unfinished["end_version"] == -1, NEVER, unfinished["end_version"])
     numbers = {kind.name.lower(): kind for kind in Fate}
     n = count_workers(table["worker"], workers)
     commits: dict[str, Any] = {name: table[name][done] for name in COMMIT_COLUMNS}
@@ -115,20 +115,21 @@ def assemble_variables(
         of_worker["worker_variable"][table["worker"]] = variable
         of_worker["pushes_from"][table["worker"]] = pushes["from_variable"]
         commits |= {**of_worker, "from_version": pushes["from_version"][done]}
-    trace = make(
-        workers=n,
-        **commits,
-        unfinished=Unfinished(**unfinished, fate=np.array([numbers[name] for name in fate[rest]], np.int8)),
-        faults=faults,
-        local_steps=local_steps_of(table, n) if LOCAL_STEPS in table else None,
-        names=typed.names,
-        notes=typed.notes,
-        derived=typed.derived,
-        variables=int(count[0]) if len(count) else 1,
-        variable=variable[done],
-        mixings=mixings,
-    )
+    local_steps = local_steps_of(table, n)
     with restated(lambda error: _in_table(error, done, rest)):
+        trace = make(
+            workers=n,
+            **commits,
+            unfinished=Unfinished(**unfinished, fate=np.array([numbers[name] for name in fate[rest]], np.int8)),
+            faults=faults,
+            local_steps=local_steps,
+            names=names_of_all(typed.names, n),
+            notes=typed.notes,
+            derived=typed.derived,
+            variables=int(count[0]) if len(count) else 1,
+            variable=variable[done],
+            mixings=mixings,
+        )
         invariants.check(trace)
         staleness = table["staleness"][done]
         remedy = "Correct it or the versions."

@@ -27,6 +27,7 @@ from asyncsim.trace._flat import COMMITTED, IDLE, Table, empty_of, fates
 from asyncsim.trace._presence import Presence, presence
 
 NO_ROW = -1  # of a job that the table lacks
+UNKNOWN = empty_of("read_version")  # an empty cell of a version
 NO_PULL = -1.0  # time of a read from a worker's own value where nothing was pulled for it: the checks refuse it
 READS = frozenset({"read_time", "read_version", "pull_version"})  # columns that say when a job read
 IN_ORDER = "Rows with `version` are in order of application: did the server's clock step back? Correct its times."
@@ -53,7 +54,9 @@ def fill(table: Table, workers: int, resume: str) -> Filled:
         previous = find_previous(jobs, ends, present)
         begins = time_begins(jobs, steps, ends, previous, resume)
         reads = count_reads(jobs, steps, previous, begins)
-    columns = jobs.recorded | steps.columns() | ends._asdict() | begins._asdict() | reads | end_jobs(jobs, steps, ends)
+    # Each column has one source. The others of the log are in these, or none that a trace has.
+    both = {name: jobs.recorded[name] for name in ("worker", "commit_time")}
+    columns = both | steps.columns() | ends._asdict() | begins._asdict() | reads | end_jobs(jobs, steps, ends)
     commits, rest = slice(jobs.commits), slice(jobs.commits, None)
     return Filled(
         {name: columns[name][commits] for name in COMMIT_COLUMNS},
@@ -210,21 +213,21 @@ def time_begins(jobs: Jobs, steps: Steps, ends: Ends, previous: Previous, resume
     recorded = jobs.recorded
     state_lost = recorded.get("state_lost", np.zeros(len(jobs.rows), np.bool_))
     resumes_own = recorded.get("resumes_own", previous.is_commit & ~state_lost & (resume == "own"))
-    read = recorded.get("read_time")
-    start = recorded.get("start_time", previous.end if read is None else np.where(resumes_own, previous.end, read))
-    start = np.where(jobs.rows == NO_ROW, previous.end, start)
-    if read is not None:
+    by_default = np.where(resumes_own, previous.end, recorded.get("read_time", previous.end))
+    start = np.where(jobs.rows == NO_ROW, previous.end, recorded.get("start_time", by_default))
+    if "read_time" in recorded:
         # The one mistake that would show as a wrong version.
         time = recorded["commit_time"][: jobs.commits]
-        bad = time < read[: jobs.commits]
+        bad = time < recorded["read_time"][: jobs.commits]
         refuse(bad, "commit_time", time, "not precede `read_time`", SPANS_STEP)
-        return Begins(resumes_own, state_lost, read, start)
+        return Begins(resumes_own, state_lost, recorded["read_time"], start)
     pulled = np.maximum(steps.time_of(steps.pull_version), start)[previous.row]
-    read = np.where(resumes_own, np.where(previous.is_commit, pulled, NO_PULL), previous.end)
-    if "read_version" in recorded:  # Nobody reads a version before the server has it.
-        read = np.maximum(read, np.minimum(steps.time_of(recorded["read_version"]), ends.finish_time))
-        start = start if "start_time" in recorded else np.maximum(start, read)
-    return Begins(resumes_own, state_lost, read, start)
+    earliest = np.where(resumes_own, np.where(previous.is_commit, pulled, NO_PULL), previous.end)
+    if "read_version" not in recorded:
+        return Begins(resumes_own, state_lost, earliest, start)
+    # Nobody reads a version before the server has it.
+    read = np.maximum(earliest, np.minimum(steps.time_of(recorded["read_version"]), ends.finish_time))
+    return Begins(resumes_own, state_lost, read, start if "start_time" in recorded else np.maximum(start, read))
 
 
 def count_reads(jobs: Jobs, steps: Steps, previous: Previous, begins: Begins) -> Table:
@@ -239,7 +242,7 @@ def count_reads(jobs: Jobs, steps: Steps, previous: Previous, begins: Begins) ->
     conditions, versions = zip(*cases.values(), strict=True)
     derived: IntColumn = np.select(conditions, versions, by_time).astype(np.int32)
     read: IntColumn = jobs.recorded.get("read_version", derived)
-    return {"read_version": np.where(read < 0, derived, read)}
+    return {"read_version": np.where(read == UNKNOWN, derived, read)}
 
 
 def end_jobs(jobs: Jobs, steps: Steps, ends: Ends) -> Table:
@@ -247,5 +250,5 @@ def end_jobs(jobs: Jobs, steps: Steps, ends: Ends) -> Table:
     texts = fates(jobs.recorded)
     fate = np.select([texts == each.name.lower() for each in Fate], [*Fate], -1).astype(np.int8)
     ended = np.where(fate == Fate.IN_FLIGHT, NEVER, np.searchsorted(steps.close_time, ends.end_time, side="right"))
-    version = jobs.recorded.get("end_version", np.full(len(fate), -1))
-    return {"fate": fate, "end_version": np.where(version < 0, ended, version).astype(np.int32)}
+    version = jobs.recorded.get("end_version", np.full(len(fate), UNKNOWN))
+    return {"fate": fate, "end_version": np.where(version == UNKNOWN, ended, version).astype(np.int32)}

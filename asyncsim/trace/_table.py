@@ -64,13 +64,11 @@ def assemble(
     workers = count_workers(table["worker"], workers)
     local_steps = local_steps_of(table, workers)
     filled = fill({name: values for name, values in table.items() if name != LOCAL_STEPS}, workers, resume)
-    # Workers that the table does not name have numbers after those of the others.
-    unnamed = range(len(typed.names), workers) if typed.names else ()
     parts = {
         "workers": workers,
         "unfinished": Unfinished(**owned(filled.unfinished)),
         "faults": faults,
-        "names": (*typed.names, *(f"worker {number}" for number in unnamed)),
+        "names": names_of_all(typed.names, workers),
         "notes": typed.notes,
         "derived": typed.derived,
         "local_steps": local_steps,
@@ -95,6 +93,11 @@ def _groups(by_group: Table) -> dict[str, Any]:
         return {}
     names = tuple(str(group_of(name)) for name in by_group)
     return {"groups": names, "group_read_version": np.stack([*by_group.values()], axis=1)}
+
+
+def names_of_all(names: tuple[str, ...], workers: int) -> tuple[str, ...]:
+    """Return the names of all workers: those that the table does not name have numbers after those of the others."""
+    return (*names, *(f"worker {number}" for number in range(len(names), workers))) if names else ()
 
 
 def local_steps_of(table: Table, workers: int) -> IntColumn | None:

@@ -67,43 +67,60 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     """Return the columns of a log in their types."""
     require_one_of("unit", unit, choices=PER_SECOND)
     _require_names(log)
-    worker, names, notes = parse_workers(log.columns["worker"], workers)
-    table: Table = {"worker": worker}
-    if "fate" in log.columns:
-        codes, texts = as_texts("fate", log.columns["fate"])
-        table["fate"] = np.array([*texts, ""])[codes]
+    worker, names, about_names = parse_workers(log.columns["worker"], workers)
+    who = {"worker": worker} | ({"fate": _parse_fates(log)} if "fate" in log.columns else {})
     times = as_seconds({name: values for name, values in log.columns.items() if name in TIMES}, unit)
     numbers = {name: as_numbers(name, values) for name, values in log.columns.items() if _is_number(name)}
-    notes = (*note_others(log), *notes, *times.notes)
-    for name, values in (numbers | times.columns).items():
-        require_length(name, values, len(worker))
-        empty = np.isnan(values)
-        if "fate" not in table and name not in NEEDED and empty.all() and len(worker):
-            notes = (*notes, f"`{name}` has no values, and is taken to be missing.")
-            continue
-        if TYPES.get(name) is np.bool_:
-            empty &= fates(table) != COMMITTED  # whether a commit closes its step cannot be left open
-        table[name] = in_type(name, np.where(empty, empty_of(name), values))
-    recorded = table.keys() | ({"read_version"} if any(map(group_of, table)) else set())
-    derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
-    if "commit_time" not in table:  # See `_require_names` for when it may be missing.
-        table["commit_time"] = np.arange(1.0, len(worker) + 1)
-        times = times._replace(origin=0.0)
-    require_plausible(table, times.origin)
-    notes = (*notes, *_note_order(log, table))
+    known = numbers | times.columns
+    missing = _find_missing(known, who)
+    recorded = who | {name: _in_type(name, values, who) for name, values in known.items() if name not in missing}
+    # See `_require_names` for when times of commits may be missing.
+    counted = {} if "commit_time" in recorded else {"commit_time": np.arange(1.0, len(worker) + 1)}
+    table, origin = recorded | counted, 0.0 if counted else times.origin
+    require_plausible(table, origin)
+    about_order = _note_order(log, table)
     _require_different_commits(table)
+    about_units: list[str] = []
     if not log.columns.keys() >= {*COLUMNS}:  # our own files, which hold no findings
         done = table["commit_time"][np.isfinite(table["commit_time"])]
         job = np.ptp(done) * len(np.unique(worker)) / len(done) if len(done) else 0.0
         columns = [table[name] for name in times.columns if name in table]
-        notes = (*notes, *note_units(columns, job, unit, are_dates=times.are_dates))
-    begin = start_of(table, start, times.origin, 1 if times.are_dates else PER_SECOND[unit], dated=times.are_dates)
-    if times.are_dates and start is None and begin + times.origin:
-        first = np.datetime64(round((begin + times.origin) * 1e6), "us")
-        notes = (*notes, f"Times count from the earliest date, {first} UTC.")
+        about_units = note_units(columns, job, unit, are_dates=times.are_dates)
+    begin = start_of(table, start, origin, 1 if times.are_dates else PER_SECOND[unit], dated=times.are_dates)
+    about_dates: list[str] = []
+    if times.are_dates and start is None and begin + origin:
+        first = np.datetime64(round((begin + origin) * 1e6), "us")
+        about_dates = [f"Times count from the earliest date, {first} UTC."]
     _require_fates(table)
     _require_what_applies(table)
-    return Typed(since(begin, table), names, begin + times.origin, notes, derived)
+    about_missing = [f"`{name}` has no values, and is taken to be missing." for name in missing]
+    about_columns = (*note_others(log), *about_names, *times.notes, *about_missing)
+    notes = (*about_columns, *about_order, *about_units, *about_dates)
+    has_reads = "read_version" in recorded or any(map(group_of, recorded))
+    derived = tuple(c for c in COMMIT_COLUMNS if c not in recorded and not (c == "read_version" and has_reads))
+    return Typed(since(begin, table), names, begin + origin, notes, derived)
+
+
+def _parse_fates(log: Log) -> NDArray[Any]:
+    codes, texts = as_texts("fate", log.columns["fate"])
+    return np.array([*texts, ""])[codes]
+
+
+def _find_missing(columns: Table, who: Table) -> list[str]:
+    """Find the columns of a log that have no values at all. Our own files, with fates, may have such columns."""
+    for name, values in columns.items():
+        require_length(name, values, len(who["worker"]))
+    if "fate" in who or not len(who["worker"]):
+        return []
+    return [name for name, values in columns.items() if name not in NEEDED and np.isnan(values).all()]
+
+
+def _in_type(name: str, values: NDArray[np.float64], who: Table) -> NDArray[Any]:
+    """Return a column in its type, in which empty cells have the value that stands for them."""
+    empty = np.isnan(values)
+    # Whether a commit closes its step cannot be left open.
+    may_be_empty = fates(who) != COMMITTED if TYPES.get(name) is np.bool_ else True
+    return in_type(name, np.where(empty & may_be_empty, empty_of(name), values))
 
 
 def _is_number(name: str) -> bool:

@@ -151,3 +151,9 @@ def test_a_fit_of_jobs_with_local_steps_says_that_it_is_of_whole_jobs():
         log = asim.simulate(asim.Cluster(4, Gamma(1.0, 0.3), local_steps=local_steps), commits=200)
         notes = asim.calibrate(log, law="gamma").notes
         assert any(words in note for note in notes) if words else not any("local steps" in note for note in notes)
+
+
+def test_a_server_that_collects_does_not_hide_the_local_steps():
+    cluster = asim.Cluster(4, Gamma(1.0, 0.5), protocol=asim.protocols.KBatchAsync(k=2), local_steps=8)
+    notes = asim.calibrate(asim.simulate(cluster, commits=400), law="gamma").notes
+    assert any("have 8 local steps" in note for note in notes)

@@ -1,7 +1,10 @@
 """Flat tables and CSV: written tables are read back bit for bit, and logs become valid traces."""
 
+import bz2
 import csv
 import dataclasses
+import gzip
+import lzma
 import os
 import traceback
 from pathlib import Path
@@ -145,6 +148,13 @@ class TestNotes:
         again = Trace.from_csv(path)
         assert (again.notes, again.derived) == (self.NOTES, Trace.from_commits([0, 1]).derived)
         assert again.digest == Trace.from_commits([0, 1, 0]).digest
+
+    @pytest.mark.parametrize(("suffix", "module"), [(".gz", gzip), (".bz2", bz2), (".xz", lzma)])
+    def test_a_table_that_is_compressed_later_keeps_what_lies_beside_it(self, path, suffix, module):
+        compressed = Path(f"{path}{suffix}")
+        compressed.write_bytes(module.compress(path.read_bytes()))
+        again = Trace.from_csv(compressed)
+        assert (again.notes, again.derived) == (self.NOTES, Trace.from_commits([0, 1]).derived)
 
     def test_a_log_and_its_copy_have_the_same_notes(self, tmp_path):
         log = simulate(Cluster(3, Gamma(1.0, 0.5)), commits=200)

@@ -1,6 +1,7 @@
 """A trace of several variables as CSV: it comes back, and damaged files are refused with their line."""
 
 import dataclasses
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,24 @@ def test_a_trace_comes_back(exchange, network, tmp_path):
     back = asim.Trace.from_csv(tmp_path / "run.csv")
     assert back.digest == trace.digest
     assert (back.notes, back.derived, back.variables) == ((), (), 6)
+
+
+def test_a_table_that_was_compressed_or_written_anew_comes_back(tmp_path):
+    trace = simulated()
+    trace.to_csv(tmp_path / "run.csv")
+    text = (tmp_path / "run.csv").read_text()
+    (tmp_path / "run.csv.gz").write_bytes(gzip.compress(text.encode()))
+    assert asim.Trace.from_csv(tmp_path / "run.csv.gz").digest == trace.digest
+    for separator in (";", "\t"):
+        (tmp_path / "run.csv").write_text(text.replace(",", separator))
+        assert asim.Trace.from_csv(tmp_path / "run.csv").digest == trace.digest
+
+
+def test_a_worker_that_the_table_does_not_name_has_a_number(tmp_path):
+    named = dataclasses.replace(simulated(), names=tuple("abcdef"))
+    named.to_csv(tmp_path / "run.csv")
+    assert asim.Trace.from_csv(tmp_path / "run.csv", workers=6).names == named.names
+    assert asim.Trace.from_csv(tmp_path / "run.csv", workers=7).names == (*named.names, "worker 6")
 
 
 @pytest.mark.parametrize("commits", [1, 3])

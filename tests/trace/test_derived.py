@@ -78,6 +78,15 @@ def test_a_log_of_rollouts_derives_the_columns_that_it_lacks(name: str, columns:
     assert set(Trace.from_rollouts(log).derived) == columns | {"worker", "state_lost", "resumes_own"}
 
 
+@pytest.mark.parametrize("name", ["read_version", "version", "pull_version"])
+def test_an_impossible_version_is_refused_and_not_derived(name: str) -> None:
+    log = {"worker": ORDER, "commit_time": [1.0, 2.0, 3.0, 4.0], "version": [0, 1, 2, 3], "read_version": [0, 0, 1, 2]}
+    wrong = log | {"pull_version": log["version"]}
+    wrong[name] = [*wrong[name][:2], -7, wrong[name][3]]
+    with pytest.raises(TraceError, match=f"{name}.*-7|-7.*{name}"):
+        Trace.from_columns(wrong)
+
+
 def test_a_file_keeps_them(tmp_path: Path) -> None:
     trace = Trace.from_commits(ORDER)
     trace.save(tmp_path / "trace.npz")
