@@ -174,9 +174,15 @@ def _resume_uses(name: str, rule: Rule, row: Row) -> bool:
     return any(value is variable for value in jaxpr.invars for variable in used)
 
 
+def of_first_seed(rule: Rule) -> Rule:
+    """Return the rule with the numbers of the first seed, where they have one value for each."""
+    firsts = {name: float(value[0]) for name, value in rule.numbers.items() if np.ndim(value)}
+    return rule.with_numbers(firsts) if firsts else rule
+
+
 def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing:
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
-    return Packing.of(_first_row.eval_shape(rule, vector, params=params, traits=traits))
+    return Packing.of(_first_row.eval_shape(of_first_seed(rule), vector, params=params, traits=traits))
 
 
 def outer_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing | None:
@@ -189,7 +195,7 @@ def result_packing(rule: Rule, params: Packing) -> Packing | None:
     if not rule.steps_locally:
         return None
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
-    row = _first_row.eval_shape(rule, vector, params=params, traits=())
+    row = _first_row.eval_shape(of_first_seed(rule), vector, params=params, traits=())
     return Packing.of((row.read, row.state))
 
 

@@ -22,7 +22,7 @@ from asyncsim.components._description import describe
 from asyncsim.components._digest import hash_of
 from asyncsim.components._environment import environment, forget_programs
 from asyncsim.components._precision import require_precision
-from asyncsim.engine._layout import Packing, staleness_by_parameter
+from asyncsim.engine._layout import Packing, of_first_seed, staleness_by_parameter
 from asyncsim.engine._quantities import (
     EVALUATIONS,
     FINITE,
@@ -137,26 +137,19 @@ def hash_user_code(rule: Rule, workload: Workload, record: Record) -> str:
 
 
 def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
-    first = _of_first_seed(rule, require_numbers(rule, params.dtype))
-    return _try_rule.eval_shape(first, packing=params, groups=groups)
+    require_numbers(rule, params.dtype)
+    return _try_rule.eval_shape(of_first_seed(rule), packing=params, groups=groups)
 
 
-def require_numbers(rule: Rule, dtype: np.dtype) -> dict[str, Any]:
-    """Return the hyper-parameters of a rule. Refuse those that are no numbers, or that parameters cannot take."""
-    numbers = rule.numbers
-    for name, value in numbers.items():
+def require_numbers(rule: Rule, dtype: np.dtype) -> None:
+    """Refuse hyper-parameters of a rule that are no numbers, or that parameters cannot take."""
+    for name, value in rule.numbers.items():
         if not jnp.issubdtype(getattr(value, "dtype", type(value)), jnp.number):
             raise ValueError(
                 f"`{name}` of the rule {rule.name!r} must be a number, or one value per seed; got {brief(value)}. An "
                 f"argument that chooses code is marked: {name}: str = asyncsim.static()."
             )
     require_precision(rule, dtype)
-    return numbers
-
-
-def _of_first_seed(rule: Rule, numbers: Mapping[str, Any]) -> Rule:
-    firsts = {name: float(value[0]) for name, value in numbers.items() if np.ndim(value)}
-    return rule.with_numbers(firsts) if firsts else rule
 
 
 @programs("packing", "groups")
@@ -214,8 +207,7 @@ def try_measures(
             )
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
     functions = {name: as_pytree(function) for name, function in measures.items()}
-    first = _of_first_seed(rule, rule.numbers)
-    return _try_measures.eval_shape(first, vector, info, functions, packing=params, names=names)
+    return _try_measures.eval_shape(of_first_seed(rule), vector, info, functions, packing=params, names=names)
 
 
 @programs("packing", "names")

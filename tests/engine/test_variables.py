@@ -194,6 +194,21 @@ def test_seeds_in_one_program_equal_single_ones_to_the_last_bit(quadratic):
         assert np.array_equal(several.records["energy_central"][place], one.records["energy_central"])
 
 
+def test_a_number_for_each_seed_is_that_of_a_run_alone():
+    """With seven parameters, a number that no count of seeds or commits is."""
+    graph, quadratic = asim.graphs.RandomGroups(size=2), asim.workloads.Quadratic([1.0, 0.3] + [0.1] * 5, noise=0.1)
+    trace = asim.simulate(
+        asim.Gossip(4, asim.delays.Constant(1.0), graph=graph, exchange="adapt_then_combine", local_steps=2), commits=40
+    )
+    numbers = {"server_learning_rate": (0.7, 0.3, 0.5), "momentum": (0.5, 0.6, 0.7)}
+    settings = {"window": 2, "optimiser": "sgd"}
+    together = asim.replay(trace, asim.rules.NoLoCo(0.1, **settings, **numbers), quadratic, (0, 1, 2))
+    for place, (step, momentum) in enumerate(zip(*numbers.values(), strict=True)):
+        rule = asim.rules.NoLoCo(0.1, **settings, server_learning_rate=step, momentum=momentum)
+        alone = asim.replay(trace, rule, quadratic, place)
+        np.testing.assert_allclose(together.variables["x"][place], alone.variables["x"], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_gradients_taken_together_give_the_same_variables(exchange, quadratic):
     trace, rule = gossip(exchange), asim.rules.Downpour(0.05)
