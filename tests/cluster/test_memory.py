@@ -28,7 +28,8 @@ def peak(commits, workers=20, server=QUEUE):
 
 def test_memory_is_linear_in_commits():
     peak(100)  # whatever is allocated only once
-    one, two, four = peak(2500), peak(5000), peak(10_000)
+    # The least of three, because other threads of the process may allocate meanwhile.
+    one, two, four = (min(peak(commits) for _ in range(3)) for commits in (2500, 5000, 10_000))
     a_commit = (four - two) / 5000
     assert a_commit < 1000  # bytes: twelve columns, while they are logged, collected and checked
     assert two - one < 1.5 * 2500 * a_commit

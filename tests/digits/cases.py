@@ -53,9 +53,9 @@ def schedule_of(made: Any, commits: int = 60) -> Parts:
 def columns(trace: asim.Trace) -> dict[str, Any]:
     """Return the columns of a trace with one row per commit."""
     found = {field.name: getattr(trace, field.name) for field in dataclasses.fields(trace)}
-    if getattr(trace, "variables", 1) == 1:  # A column of zeros, which older revisions do not have.
-        found.pop("variable", None)
-    return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+    # Columns without content, which older revisions do not have.
+    new = ("variable", "from_version") if getattr(trace, "variables", 1) == 1 else ()
+    return {name: value for name, value in found.items() if isinstance(value, np.ndarray) and name not in new}
 
 
 def schedules() -> Iterator[tuple[str, Make]]:
