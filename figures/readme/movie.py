@@ -8,6 +8,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 
-from tools.moving import two_rules
+from tools.moving import two_rules  # pyright: ignore[reportMissingImports]  (on the path added above)
 
 two_rules().gif(Path(__file__).with_suffix(".gif"), seconds=12.0, rate=12.0)
