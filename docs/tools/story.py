@@ -2,7 +2,7 @@
 
 Each question has several settings, and each setting is measured at several step sizes, on six schedules, with twelve
 seeds of initial parameters and mini-batches on each schedule. A row of the table has a column for each schedule. All
-seeds and step sizes of a schedule run in one program, so the whole table takes about 15 minutes on one core. The pages
+seeds and step sizes of a schedule run in one program, so the whole table takes about 17 minutes on one core. The pages
 read it with `docs/tools/measured.py`.
 """
 
@@ -295,6 +295,19 @@ def leads() -> Iterator[Row]:
                 yield "leads", f"{order}, lead {lead}", name, np.nan, [combine([a[name], b[name]]) for a, b in pairs]
 
 
+def late_samples() -> Iterator[Row]:
+    """Final losses of 1600 groups and losses after 3000 s, by the lead (lesson 11)."""
+    workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=16)
+    engines = {"slots": 96, "group": 4, "batch": 8}
+    times = {"generate": delays.LogNormal(mean=30.0, cv=1.0), "train": delays.Constant(15.0)}
+    after = loss_before(3000.0, width=600.0)
+    for lead in (0, 1, 2, 4, 8):
+        system = asim.Rollouts(**engines, **times, lead=lead, order="completion")
+        schedule = lambda seed, system=system: asim.simulate(system, commits=1600, seed=seed)  # noqa: E731
+        values = lambda trace, run: {**at_the_end(trace, run), **after(trace, run)}  # noqa: E731
+        yield from measure("samples", f"lead {lead}", schedule, rules.Downpour, grid(0.05, 1.6), workload, values)
+
+
 QUESTIONS: dict[str, Callable[[], Iterable[Row]]] = {
     "story": story,
     "protocols": four_protocols,
@@ -307,6 +320,7 @@ QUESTIONS: dict[str, Callable[[], Iterable[Row]]] = {
     "tuned": tuned,
     "limits": limits,
     "leads": leads,
+    "samples": late_samples,
 }
 
 
