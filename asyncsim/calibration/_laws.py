@@ -127,7 +127,8 @@ class Laws(FittedCluster):
         service = laws["service"][0] if "service" in laws else laws["upload"][0] if "upload" in laws else Constant(0.0)
         slots = max(self.slots, workers) if "upload" in laws else self.slots  # Nobody waits for an upload.
         server = Server(slots=slots, service=service, atomic=not self.separate)
-        return Cluster(workers, compute, network=network, server=server)
+        # A job of the log is one commit, so that a scenario whose rule has a window refuses the law of whole jobs.
+        return Cluster(workers, compute, network=network, server=server, local_steps=1)
 
 
 def fit_laws(

@@ -439,6 +439,8 @@ class Clusters(FittedCluster):
 def _with_workers(cluster: Cluster, workers: int) -> Cluster:
     """Change the number of workers, where more of them repeat the first ones in order."""
     workers = require_count("workers", workers, remedy="Use one worker or more.")
+    if cluster.local_steps is None:  # As it was simulated. A scenario whose rule has a window refuses it.
+        cluster = replace(cluster, local_steps=1)
     if workers == cluster.workers:
         return cluster
     compute, latency = (

@@ -180,7 +180,9 @@ class Scenario(Checked):
         if isinstance(self.cluster, kinds) and steps is not None and np.any(np.not_equal(steps, window)):
             raise ValueError(
                 f"`local_steps` must be the window of {self.rule.name!r}, {brief(window)}; got {brief(steps)}. Leave "
-                "it out, and jobs have as many gradients as the rule takes."
+                "it out, and jobs have as many gradients as the rule takes, each with a time of its own. (A cluster "
+                "that was fitted to a log has the times of whole jobs: a window of H needs 1/H of their mean and √H "
+                "times their cv.)"
             )
 
     def __eq__(self, other: object) -> bool:

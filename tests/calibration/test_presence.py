@@ -157,3 +157,34 @@ def test_a_server_that_collects_does_not_hide_the_local_steps():
     cluster = asim.Cluster(4, Gamma(1.0, 0.5), protocol=asim.protocols.KBatchAsync(k=2), local_steps=8)
     notes = asim.calibrate(asim.simulate(cluster, commits=400), law="gamma").notes
     assert any("have 8 local steps" in note for note in notes)
+
+
+@pytest.mark.parametrize("by", ["laws", "model"])
+@pytest.mark.parametrize("recorded", [True, False], ids=["with local steps", "without"])
+def test_a_fit_of_whole_jobs_is_refused_where_each_local_step_would_take_its_time(by, recorded):
+    """A log of commits alone does not say how many gradients a job has. With the law of one step all is right."""
+    cluster = asim.Cluster(4, Gamma(1.0, 0.3), local_steps=16 if recorded else None)
+    priors = {"mean": LogUniform(0.1, 100.0), "cv": LogUniform(0.01, 2.0)}
+    model = Model(lambda p: asim.Cluster(4, Gamma(p["mean"], p["cv"])), priors) if by == "model" else None
+    options = {"model": model, "method": "likelihood"} if model else {"law": "gamma", "by_worker": False}
+    fit = asim.calibrate(asim.simulate(cluster, commits=400), **options)
+    rest = {"workload": asim.workloads.Quadratic([1.0]), "commits": 40}
+    asim.Scenario(cluster=fit.cluster, rule=asim.rules.Downpour(0.1), **rest)
+    window = asim.rules.ADAG(0.1, window=16)
+    with pytest.raises(ValueError, match=r"`local_steps` must be the window.*1/H of their mean and √H times their cv"):
+        asim.Scenario(cluster=fit.cluster, rule=window, **rest)
+    law = fit.cluster.compute
+    one_step = Gamma(law.mean / 16, 4 * law.variance**0.5 / law.mean)
+    right = asim.Scenario(cluster=asim.Cluster(4, one_step), rule=window, **rest)
+    of_jobs, of_steps = (
+        np.diff(asim.simulate(each, commits=4000).commit_time) for each in (fit.cluster, right.scheduled)
+    )
+    assert of_steps.mean() == pytest.approx(of_jobs.mean(), rel=0.05)
+
+
+def test_the_fitted_cluster_of_workers_that_stop_takes_as_long_as_the_log():
+    """16 workers that make 100 steps each: 115 s and not 35 026."""
+    log = asim.Trace.from_columns(in_order(jobs_of(Gamma(1.0, 0.5), [100] * WORKERS)))
+    cluster = asim.calibrate(log, law="gamma").cluster
+    assert cluster.compute.mean == pytest.approx(1.0, abs=4 * 0.5 / np.sqrt(1600))
+    assert asim.simulate(cluster, commits=1600).seconds == pytest.approx(100.0, rel=0.06)
