@@ -127,7 +127,7 @@ def calibrate(
     used = shorten(steady_part(together, present, LEAST_COMMITS))
     if law is not None and (model is not None or method == NPE):
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
-    stages = stages_of(log)
+    stages = stages_of(log, present)
     if may_wait:
         stages = stages._replace(compute=stages.compute.with_part("waiting"))
     if model is not None and method == LIKELIHOOD:

@@ -136,15 +136,18 @@ def fit_laws(
 ) -> tuple[Laws, list[str], Evidence]:
     """Choose and fit a law for each stage of a log, with notes and the distances of the durations from the laws."""
     families = named_laws(law, tuple(STAGES))
-    notes = list(durations.notes)
     fitted = {
-        name: _fit(name, stage, log, families.get(name), by_worker and name == "compute", seed, notes)
+        name: _fit(stage, log, families.get(name), by_worker and name == "compute", seed)
         for name in STAGES
         if (stage := getattr(durations, name)) is not None
     }
     for name in families.keys() - fitted.keys():
         raise ValueError(f"`law` of {name!r} must be left out; the log does not show its durations.")
-    notes += dependences(durations.compute, fitted["compute"].groups, durations.middle)
+    notes = [
+        *durations.notes,
+        *(note for name, choice in fitted.items() for note in _describe_fit(name, choice, name in families, log.names)),
+        *dependences(durations.compute, fitted["compute"].groups, durations.middle),
+    ]
     if durations.hidden and durations.compute.contains:
         inside = f"compute contains it ({', '.join(durations.compute.contains)})"
         if durations.upload is not None:
@@ -159,24 +162,28 @@ def fit_laws(
     return laws, notes, Evidence(distances)
 
 
-def _fit(
-    name: str, stage: Stage, log: Trace, law: str | None, by_worker: bool, seed: int, notes: list[str]
-) -> StageFit:
+def _fit(stage: Stage, log: Trace, law: str | None, by_worker: bool, seed: int) -> StageFit:
     choice = choose(stage, log.workers, law, by_worker=by_worker)
     if log.names and len(choice.groups) > 2:  # Each worker has a law of its own, which has its name.
         choice = replace(choice, groups=tuple(replace(g, label=f"[{log.names[g.workers[0]]}]") for g in choice.groups))
-    check = law_check(stage, choice.groups, seed)
-    if check is not None and check.p_value < LAW_MISFIT:
-        notes.append(
-            f"No law fits {name}: the {'named' if law else 'best'}, {choice.estimates[0].family}, has a p-value of "
-            f"{check.p_value:.1g}; `delays.Empirical` takes the durations as they are."
-        )
-    notes += _describe_differences(name, choice, log.names)
-    choice = replace(choice, contains=stage.contains, law=check, quantiles=quantiles_of(stage, choice.groups))
+    check, quantiles = law_check(stage, choice.groups, seed), quantiles_of(stage, choice.groups)
+    choice = replace(choice, contains=stage.contains, law=check, quantiles=quantiles)
     if not choice.alternatives or not stage.contains:
         return choice
     parts = [stage.of(group.workers) for group in choice.groups]
     return replace(choice, observed=tuple(observed_moments(part.durations, part.censored) for part in parts))
+
+
+def _describe_fit(name: str, choice: StageFit, named: bool, names: Sequence[str]) -> list[str]:
+    """Say whether no law fits a stage, and how the laws of workers differ."""
+    differences = _describe_differences(name, choice, names)
+    if choice.law is None or choice.law.p_value >= LAW_MISFIT:
+        return differences
+    misfit = (
+        f"No law fits {name}: the {'named' if named else 'best'}, {choice.estimates[0].family}, has a p-value of "
+        f"{choice.law.p_value:.1g}; `delays.Empirical` takes the durations as they are."
+    )
+    return [misfit, *differences]
 
 
 def _describe_differences(name: str, choice: StageFit, names: Sequence[str] = ()) -> list[str]:

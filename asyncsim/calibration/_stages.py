@@ -30,6 +30,15 @@ IN_ROUNDS = (
     "`protocols.KAsync(k={size})`: whole jobs contain this wait. Log `read_time` and `version` to separate it."
 )
 ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
+ONE_WORKER = "One worker only: nothing is known of differences between workers, nor of waiting for others."
+NO_START = "The first job of each worker is left out: the log does not show when they began."
+READS_ALONE = "Workers pull in a request of their own: latency is that of the reads alone."
+FROM_FINISH = (
+    "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
+    "commit before"
+)
+
+Notes = tuple[str, ...]  # findings and warnings about a log, in sentences
 
 
 class Stage(NamedTuple):
@@ -73,27 +82,35 @@ class Stages(NamedTuple):
     service: Stage | None  # from the server's taking up a commit to its application, or None if not identifiable
     slots: int  # the most commits that were in service at once
     hidden: tuple[str, ...]  # names of the stages that are not identifiable
-    notes: tuple[str, ...]  # findings and warnings, in sentences
+    notes: Notes
     separate: bool  # whether workers pull in a request of their own, so that others commit in between
     upload: Stage | None = None  # from finish to commit, or None if message, queue and service are separable
 
 
-def stages_of(trace: Trace) -> Stages:
-    """Take a log apart into stages."""
+def stages_of(trace: Trace, present: Presence | None = None) -> Stages:
+    """Take a log apart into stages. If the caller knows who was present, this is not computed again."""
     _require_enough(trace)
-    notes: list[str] = []
-    present = presence(trace.worker, trace.commit_time, trace.workers)
-    unseen = waits_unseen(trace, notes)
-    compute, middle = _compute(trace, present, unseen, notes)
-    latency = _latency(trace, unseen, notes)
-    service, slots = _service(trace, latency, notes)
-    upload = _upload(trace, latency, notes) if service is None else None
+    present = present or presence(trace.worker, trace.commit_time, trace.workers)
+    unseen, of_waits = waits_unseen(trace)
+    compute, middle, of_compute = _compute(trace, present, unseen)
+    latency, of_latency = _latency(trace, unseen)
+    service, slots, of_service = _service(trace, latency)
+    upload, of_upload = _upload(trace, latency) if service is None else (None, ())
     hidden = ("latency",) * (latency is None) + ("service",) * (service is None or bool(service.contains))
-    notes += [*findings(trace, present), *_late_reads(trace, present)]
-    if trace.workers == 1:
-        notes.append("One worker only: nothing is known of differences between workers, nor of waiting for others.")
+    notes = (*of_waits, *of_compute, *of_latency, *of_service, *of_upload, *findings(trace, present))
+    alone = (ONE_WORKER,) * (trace.workers == 1)
     separate = bool((trace.pull_version != trace.version).any())
-    return Stages(compute, middle, latency, service, slots, hidden, tuple(notes), separate, upload)
+    return Stages(
+        compute,
+        middle,
+        latency,
+        service,
+        slots,
+        hidden,
+        (*notes, *_late_reads(trace, present), *alone),
+        separate,
+        upload,
+    )
 
 
 def _late_reads(trace: Trace, present: Presence) -> list[str]:
@@ -195,30 +212,30 @@ def _require_enough(trace: Trace) -> None:
         raise ValueError(f"`log` must be of an asynchronous cluster; {found}. {remedy}")
 
 
-def waits_unseen(trace: Trace, notes: list[str]) -> NDArray[np.bool_]:
-    """Return, (commits,), whether a commit probably waited before the log has it arrive.
+def waits_unseen(trace: Trace) -> tuple[NDArray[np.bool_], Notes]:
+    """Return, (commits,), whether a commit probably waited before the log has it arrive, with a note.
 
     A server with a single loop sees a message only when it takes it up. In its log nobody waits, and yet it often takes
     up a commit at once after the one before.
     """
     service = trace.commit_time - trace.serve_time
     if not takes_time(trace, service) or most_in_service(trace) > 1:
-        return np.zeros(len(trace), np.bool_)
+        return np.zeros(len(trace), np.bool_), ()
     short = AT_ONCE * float(service.mean())
     at_once = np.append(False, trace.serve_time[1:] - trace.commit_time[:-1] <= short)
     waited = trace.serve_time - trace.arrive_time > short
     # By accident some commits arrive just when the one before ends.
     if at_once.mean() <= ACCIDENTS or waited[at_once].mean() > 1 - MOSTLY or (~at_once).sum() < LEAST_COMMITS:
-        return np.zeros(len(trace), np.bool_)
-    notes.append(
+        return np.zeros(len(trace), np.bool_), ()
+    note = (
         f"The server took up {at_once.mean():.0%} of the commits at once after the one before, and the log has them "
         "arrive only then: the time up to their arrival contains a wait, and is not fitted. Log `arrive_time` where "
         "messages arrive."
     )
-    return at_once
+    return at_once, (note,)
 
 
-def _compute(trace: Trace, present: Presence, unseen: NDArray[np.bool_], notes: list[str]) -> tuple[Stage, FloatArray]:
+def _compute(trace: Trace, present: Presence, unseen: NDArray[np.bool_]) -> tuple[Stage, FloatArray, Notes]:
     """Return the durations of computing, and the middle of each job."""
     durations = trace.finish_time - trace.start_time
     first = first_jobs(trace)
@@ -227,9 +244,9 @@ def _compute(trace: Trace, present: Presence, unseen: NDArray[np.bool_], notes: 
     counts = ~unknown & ~present.spans_pause(trace.start_time, trace.finish_time)
     if not takes_time(trace, trace.arrive_time - trace.finish_time):  # The wait is in the job itself.
         counts &= ~unseen
-    if (durations[first] == 0).any():  # `Trace.from_csv(start="first")` gives first jobs no duration.
+    begins_with_commits = bool((durations[first] == 0).any())  # `Trace.from_csv(start="first")` counts from these.
+    if begins_with_commits:
         counts &= ~first
-        notes.append("The first job of each worker is left out: the log does not show when they began.")
     open_jobs = trace.unfinished
     end = np.minimum(open_jobs.end_time, trace.seconds)
     lasted = end - np.minimum(open_jobs.start_time, end)  # 0 for a job that never started
@@ -247,7 +264,11 @@ def _compute(trace: Trace, present: Presence, unseen: NDArray[np.bool_], notes: 
     censored_worker = np.concatenate([open_jobs.worker[censors], inferred_worker])
     middle = ((trace.start_time + trace.finish_time) / 2)[counts]
     middle = np.append(middle, np.full(np.count_nonzero(ended), trace.seconds))
-    return Stage(whole, worker, censored, censored_worker, hidden_stages(trace)), middle
+    return (
+        Stage(whole, worker, censored, censored_worker, hidden_stages(trace)),
+        middle,
+        (NO_START,) * begins_with_commits,
+    )
 
 
 def _under_way(trace: Trace, present: Presence, durations: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
@@ -269,7 +290,7 @@ def first_jobs(trace: Trace) -> NDArray[np.bool_]:
     return previous_own_row(trace.worker) < 0
 
 
-def _latency(trace: Trace, unseen: NDArray[np.bool_], notes: list[str]) -> Stage | None:
+def _latency(trace: Trace, unseen: NDArray[np.bool_]) -> tuple[Stage | None, Notes]:
     """Return the messages between worker and server that the log shows: to the worker, from it, or both.
 
     A message to the server does not count where the wait after it is `unseen`.
@@ -282,48 +303,41 @@ def _latency(trace: Trace, unseen: NDArray[np.bool_], notes: list[str]) -> Stage
     separate = bool((trace.pull_version != trace.version).any())
     arrives = takes_time(trace, trace.commit_time - trace.arrive_time)
     if separate and shows_down:
-        notes.append("Workers pull in a request of their own: latency is that of the reads alone.")
-        return Stage(down, trace.worker[reads])
+        return Stage(down, trace.worker[reads]), (READS_ALONE,)
     if separate or not (shows_down or (shows_up and arrives)):
-        return None  # A message that is logged up to the commit itself cannot be separated from queue and service.
+        return None, ()  # A message that is logged up to the commit itself cannot be separated from queue and service.
     if not shows_down:
-        return Stage(up[~unseen], trace.worker[~unseen])
+        return Stage(up[~unseen], trace.worker[~unseen]), ()
     if not shows_up or (not arrives and float(ks_2samp(down, up).pvalue) < ALIKE):  # type: ignore[attr-defined]
-        return Stage(down, trace.worker[reads])
+        return Stage(down, trace.worker[reads]), ()
     both = reads & ~unseen
     if unseen.any():  # A few jobs show no clock.
         both &= (np.bincount(trace.worker[both], minlength=trace.workers) >= LEAST_CLOCKED)[trace.worker]
-    wrong = _clocks(trace, down[both[reads]], up[both], both, notes)
+    wrong, notes = _clocks(trace, down[both[reads]], up[both], both)
     # Between two clocks of one worker a message takes its true time, and between two hosts the offset more or less.
     sent = ~np.isin(trace.worker, wrong) & ~unseen
-    return Stage(np.concatenate([down, up[sent]]), np.concatenate([trace.worker[reads], trace.worker[sent]]))
+    return Stage(np.concatenate([down, up[sent]]), np.concatenate([trace.worker[reads], trace.worker[sent]])), notes
 
 
-def _service(trace: Trace, latency: Stage | None, notes: list[str]) -> tuple[Stage | None, int]:
+def _service(trace: Trace, latency: Stage | None) -> tuple[Stage | None, int, Notes]:
     """Return service as far as the log shows it, and the largest number of commits in service at once."""
     if takes_time(trace, trace.commit_time - trace.serve_time):
-        return Stage(trace.commit_time - trace.serve_time, trace.worker), most_in_service(trace)
+        return Stage(trace.commit_time - trace.serve_time, trace.worker), most_in_service(trace), ()
     if takes_time(trace, trace.commit_time - trace.arrive_time):
-        notes.append("The log lacks `serve_time`: service is counted from the commit before, one at a time.")
-        return Stage(one_at_a_time(trace, trace.arrive_time), trace.worker), 1
+        note = "The log lacks `serve_time`: service is counted from the commit before, one at a time."
+        return Stage(one_at_a_time(trace, trace.arrive_time), trace.worker), 1, (note,)
     both_ways = latency is not None and len(latency.durations) > len(trace)
     if both_ways or not takes_time(trace, trace.commit_time - trace.finish_time):
-        return None, 1
+        return None, 1, ()
     if latency is None:
         if not is_queue_alone(trace):
-            return None, 1
-        notes.append(
-            "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
-            "commit before, one at a time, with which the log agrees."
-        )
-        return Stage(one_at_a_time(trace, trace.finish_time), trace.worker), 1
+            return None, 1, ()
+        note = f"{FROM_FINISH}, one at a time, with which the log agrees."
+        return Stage(one_at_a_time(trace, trace.finish_time), trace.worker), 1, (note,)
     service = one_at_a_time(trace, trace.finish_time + float(latency.durations.mean()))
-    notes.append(
-        "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
-        "commit before, less the mean latency, which is not exact."
-    )
     positive = service > ROUNDING * trace.seconds
-    return Stage(service[positive], trace.worker[positive], contains=("upload",)), 1
+    note = f"{FROM_FINISH}, less the mean latency, which is not exact."
+    return Stage(service[positive], trace.worker[positive], contains=("upload",)), 1, (note,)
 
 
 def one_at_a_time(trace: Trace, arrival: FloatArray) -> FloatArray:
@@ -331,25 +345,23 @@ def one_at_a_time(trace: Trace, arrival: FloatArray) -> FloatArray:
     return trace.commit_time - np.maximum(arrival, np.append(0.0, trace.commit_time[:-1]))
 
 
-def _upload(trace: Trace, latency: Stage | None, notes: list[str]) -> Stage | None:
+def _upload(trace: Trace, latency: Stage | None) -> tuple[Stage | None, Notes]:
     """Return the times from finish to commit, for one law without a queue, if neither messages nor service show."""
     durations = trace.commit_time - trace.finish_time
     if latency is not None or not takes_time(trace, durations):
-        return None
+        return None, ()
     queue = waits_for_others(trace)
     conclusion = (
         "grows with the number of commits that are on their way: there is a queue"
         if queue
         else "does not depend on the commits that are on their way, and counts as one law without a queue"
     )
-    notes.append(f"The log lacks `arrive_time` and `serve_time`: the time from finish to commit {conclusion}.")
-    return Stage(durations, trace.worker, contains=("upload", *("queue",) * queue, "service"))
+    note = f"The log lacks `arrive_time` and `serve_time`: the time from finish to commit {conclusion}."
+    return Stage(durations, trace.worker, contains=("upload", *("queue",) * queue, "service")), (note,)
 
 
-def _clocks(
-    trace: Trace, down: FloatArray, up: FloatArray, reads: NDArray[np.bool_], notes: list[str]
-) -> NDArray[np.intp]:
-    """Report clocks that differ from the server's, and return the workers that stamped their reads by such a clock.
+def _clocks(trace: Trace, down: FloatArray, up: FloatArray, reads: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Notes]:
+    """Return the workers that stamped their reads by a clock that differs from the server's, and notes on all clocks.
 
     One way seems as much longer as the other seems shorter. A worker that stamps its own reads measures the way down
     by one clock, so that only the way up shows its offset.
@@ -358,7 +370,7 @@ def _clocks(
     away = np.abs(trace.read_time - previous_commit(trace))[reads] > ROUNDING * trace.seconds
     by_worker = {w: mine for w in range(trace.workers) if len(mine := difference[worker == w]) > 2}
     if not by_worker:
-        return np.zeros(0, np.intp)
+        return np.zeros(0, np.intp), ()
     typical = float((down + up).mean() / 2)
 
     def error(values: FloatArray) -> float:
@@ -368,7 +380,8 @@ def _clocks(
     middle = float(np.median([mine.mean() for mine in by_worker.values()]))
     alike = np.concatenate([mine for mine in by_worker.values() if abs(mine.mean() - middle) <= error(mine)])
     common = float(alike.mean()) if abs(alike.mean()) > error(alike) else 0.0
-    wrong = []
+    wrong: list[int] = []
+    notes: list[str] = []
     for w, mine in by_worker.items():
         own = bool(away[worker == w].mean() > MOSTLY)
         off = (mine.mean() - common) / (1 if own else 2)
@@ -381,7 +394,7 @@ def _clocks(
             f"Messages take {abs(common):.3g} s longer {'to the worker' if common > 0 else 'to the server'} than "
             "back: latency is the mean of both; a `bandwidth` could explain the difference."
         )
-    return np.array(wrong, np.intp)
+    return np.array(wrong, np.intp), tuple(notes)
 
 
 def _owner(trace: Trace, worker: int) -> str:
