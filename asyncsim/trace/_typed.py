@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import nearest, require_one_of
+from asyncsim._metrics import counted as count_of
 from asyncsim.trace._columns import (
     COMMIT_COLUMNS,
     UNFINISHED_COLUMNS,
@@ -73,7 +74,8 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     numbers = {name: as_numbers(name, values) for name, values in log.columns.items() if _is_number(name)}
     known = numbers | times.columns
     missing = _find_missing(known, who)
-    recorded = who | {name: _in_type(name, values, who) for name, values in known.items() if name not in missing}
+    typed = who | {name: _in_type(name, values, who) for name, values in known.items() if name not in missing}
+    recorded, about_versions = count_versions(typed)
     # See `_require_names` for when times of commits may be missing.
     counted = {} if "commit_time" in recorded else {"commit_time": np.arange(1.0, len(worker) + 1)}
     table, origin = recorded | counted, 0.0 if counted else times.origin
@@ -94,7 +96,7 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     _require_fates(table)
     _require_what_applies(table)
     about_missing = [f"`{name}` has no values, and is taken to be missing." for name in missing]
-    about_columns = (*note_others(log), *about_names, *times.notes, *about_missing)
+    about_columns = (*note_others(log), *about_names, *times.notes, *about_missing, *about_versions)
     notes = (*about_columns, *about_order, *about_units, *about_dates)
     has_reads = "read_version" in recorded or any(map(group_of, recorded))
     derived = tuple(c for c in COMMIT_COLUMNS if c not in recorded and not (c == "read_version" and has_reads))
@@ -121,6 +123,43 @@ def _in_type(name: str, values: NDArray[np.float64], who: Table) -> NDArray[Any]
     # Whether a commit closes its step cannot be left open.
     may_be_empty = fates(who) != COMMITTED if TYPES.get(name) is np.bool_ else True
     return in_type(name, np.where(empty & may_be_empty, empty_of(name), values))
+
+
+def count_versions(table: Table) -> tuple[Table, tuple[str, ...]]:
+    """Return a table whose versions begin at 0, each the one to which a commit was applied, and notes on what changed.
+
+    The versions of a log may begin at 1, or in the middle of a run. Then each worker's first job may have read before
+    the log. `version` may also be the one that a commit made: a worker that reads next, sees this number.
+    """
+    done = np.flatnonzero(fates(table) == COMMITTED)
+    version = table["version"][done] if "version" in table else np.zeros(0, np.int32)
+    if not len(version) or version.min() < 1:
+        return table, ()
+    worker, previous = table["worker"][done], previous_own_row(table["worker"][done])
+    read = table["read_version"][done] if "read_version" in table else np.full(len(done), -1)
+    # In a step of several commits, whoever reads before its end sees the version to which it committed.
+    steps = bool((np.diff(version) > 0).all())
+    is_made = steps and bool((read == version[previous])[(previous >= 0) & (read >= 0)].any())
+    begin = int(version.min()) - is_made
+    reads = [name for name in table if name in ("read_version", "pull_version") or group_of(name)]
+    before = (
+        np.any([(table[name] >= 0) & (table[name] < begin) for name in reads], axis=0)[done] if reads else version < 0
+    )
+    if np.bincount(worker[before], minlength=1).max() > 1 or (previous[before] >= 0).any():
+        return table, ()  # No job of a worker reads before its previous one ends: the checks say what is wrong.
+    counted = {
+        name: np.where(table[name] < 0, table[name], np.maximum(table[name] - begin, 0)).astype(np.int32)
+        for name in (*reads, "end_version")
+        if name in table
+    }
+    applied_to = {"version": np.where(table["version"] < 0, table["version"], table["version"] - begin - is_made)}
+    notes = (
+        *["`version` was taken for the one that a commit made, which its worker read next."] * is_made,
+        *[f"Versions of the log begin at {begin}, and were counted from there."] * (begin > 0),
+        *[f"{count_of(int(before.sum()), 'job')} had read before the log began, and count as read at its beginning."]
+        * bool(before.any()),
+    )
+    return table | counted | applied_to, notes
 
 
 def _is_number(name: str) -> bool:
