@@ -1,6 +1,6 @@
 """`asyncsim staleness` and `asyncsim stability`: predictions of theory next to a simulation.
 
-Of workers and a server, or with `--cluster gossip`, `rollouts`, `areal`, … or `pipeline` of another kind of cluster.
+Of workers and a server, or with `--cluster gossip`, `hierarchy`, `rollouts`, `areal`, … or `pipeline` of another kind.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, cast
 import click
 import numpy as np
 
-from asyncsim._checks import brief, did_you_mean, require_not_negative, require_positive
+from asyncsim._checks import brief, did_you_mean, require_count, require_not_negative, require_positive
 from asyncsim._metrics import counted, number, percent, spaced
 from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import wrong_usage
 from asyncsim.cli._options import FieldCommand, flag_of
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import StageBar
-from asyncsim.cluster import Cluster, Gossip, Pipeline, Rollouts, rollouts, simulate
+from asyncsim.cluster import Cluster, Gossip, Hierarchy, Network, Pipeline, Rollouts, rollouts, simulate
 from asyncsim.components._field import Field, describe_changes
 from asyncsim.components._settings import every_setting, settings_of_class
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
@@ -31,6 +31,7 @@ from asyncsim.plots._staleness import PAGE_SIZES, SYSTEM_SIZE, draw_staleness_pa
 from asyncsim.plots.style import save_png
 from asyncsim.reports import rollouts as systems
 from asyncsim.reports.gossip import consensus_report
+from asyncsim.reports.hierarchy import commits_since_read, measured_of_hierarchy, predictions_of_hierarchy
 from asyncsim.reports.outer import OUTER, OuterQuestion, outer_map, outer_report
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
@@ -142,10 +143,17 @@ KINDS = {
     "pipeline": Pipeline(stages=4, forward=Constant(1.0)),
     "gossip": Gossip(workers=8, compute=Gamma(mean=1.0, cv=0.5), graph="ring"),
 }
+HIERARCHY = "hierarchy"  # a kind whose regions are equal, so that flags describe all of them
+REGION = Cluster(workers=4, compute=Exponential(1.0))
+REGIONS = Field("regions", "integer", "Number of regions, all of them with the workers below.", "Cluster", 4)
+AROUND_REGIONS = Hierarchy([REGION], commits_per_push=8, network=Network(latency=Exponential(1.0)))
 KIND_HELP = "Kind of cluster: workers and a server, rollout engines and a trainer (also in the words of a library)"
 KIND, KIND_OF_STABILITY = (
     Field("cluster", "text", f"{KIND_HELP}{last}.", "Cluster", "cluster", ("cluster", *kinds), "cluster")
-    for last, kinds in ((", a pipeline of stages, or workers on a graph", KINDS), ("", ("rollouts", *PRESETS)))
+    for last, kinds in (
+        (", a pipeline of stages, workers on a graph, or regions with servers of their own", (*KINDS, HIERARCHY)),
+        ("", ("rollouts", *PRESETS)),
+    )
 )
 
 
@@ -160,6 +168,23 @@ def fields_of_kind(kind: str) -> list[Field]:
     # A library's arguments decide some of the general ones. Those that they leave at their usual values stay flags.
     named = [field for field in words if field.name in PRESETS[kind]]
     return [*named, *(f for f in fields if f.name not in PRESETS[kind] and f.value == usual[f.name])]
+
+
+def hierarchy_fields(**components: str) -> list[Field]:
+    """Return the flags of regions and of the links between their servers and the global one."""
+    regions = cluster_settings(REGION, **components)
+    in_regions = [field for path, field in regions.items() if path.startswith(("cluster.workers", "cluster.compute"))]
+    return [REGIONS, *in_regions, *cluster_settings(AROUND_REGIONS).values()]
+
+
+def hierarchy_of(flags: Mapping[str, Any]) -> Hierarchy:
+    """Return a hierarchy of equal regions that the flags ask for."""
+    shape, flags = split(flags, [REGIONS])
+    count = require_count("regions", shape["regions"], remedy="Give one region or more.")
+    around = {field.name for field in cluster_settings(AROUND_REGIONS).values()}
+    region = changed_cluster(REGION, {name: value for name, value in flags.items() if name not in around})
+    outside = changed_cluster(AROUND_REGIONS, {name: value for name, value in flags.items() if name in around})
+    return replace(outside, regions=[region] * count)
 
 
 def cluster_of_kind(kind: str, flags: Mapping[str, Any]) -> Any:
@@ -187,6 +212,11 @@ the variables agree:
 
 \b
   asyncsim staleness --cluster gossip --graph torus --exchange pair
+
+Of regions with servers of their own (hierarchy), it counts commits in a region and pushes at the global server:
+
+\b
+  asyncsim staleness --cluster hierarchy --regions 4 --workers 8
 """
 CLUSTER = Cluster(workers=20, compute=Gamma(mean=1.0, cv=0.3))
 FLEET = (
@@ -205,6 +235,8 @@ WARM_UP = 0.1  # share of a run of a pipeline that does not count
 
 def staleness_fields(**components: str) -> list[Field]:
     """Return every flag but those of the output, with usual values, for these components."""
+    if components.get(KIND.name) == HIERARCHY:
+        return [KIND, *hierarchy_fields(**{name: v for name, v in components.items() if name != KIND.name}), *STUDY]
     if components.get(KIND.name) in KINDS:
         return [KIND, *fields_of_kind(components[KIND.name]), *STUDY]
     components = {name: value for name, value in components.items() if name != KIND.name}
@@ -231,6 +263,8 @@ def staleness_of(flags: Mapping[str, Any], progress: Callable[[str, float], None
     kind, flags = split(flags, [KIND])
     if kind[KIND.name] == "gossip":
         return staleness_of_gossip(cluster_of_kind("gossip", flags), **study)
+    if kind[KIND.name] == HIERARCHY:
+        return staleness_of_kind(hierarchy_of(flags), **study)
     if kind[KIND.name] in KINDS:
         return staleness_of_kind(cluster_of_kind(kind[KIND.name], flags), **study)
     report = staleness_report(cluster_of(flags), **study)
@@ -299,17 +333,26 @@ def headline(report: StalenessReport) -> tuple[str, str]:
     return f"Staleness of {counted(cluster.workers, 'worker')}, {what}", "; ".join(parts)
 
 
-def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> Report:
-    """Report the staleness of each trained group of rollouts, or of every stage of a pipeline in each micro-batch."""
+def staleness_of_kind(cluster: Rollouts | Pipeline | Hierarchy, commits: int, seed: int) -> Report:
+    """Report the staleness of trained groups of rollouts, of a pipeline's stages, or of regions and their pushes."""
     predictions: Mapping[str, Any]
-    if isinstance(cluster, Pipeline):
+    first: Any
+    if isinstance(cluster, Hierarchy):
+        trace, warm_up = simulate(cluster, commits=commits, seed=seed), int(WARM_UP * commits)
+        measured = measured_of_hierarchy(cluster, trace, warm_up)
+        predictions = predictions_of_hierarchy(cluster)
+        staleness = commits_since_read(trace)[warm_up:][trace.from_variable[warm_up:] < 0]
+        length = f"{commits:,} commits and pushes"
+        title = f"Staleness of {counted(cluster.workers, 'worker')} in {counted(len(cluster.regions), 'region')}"
+        first = simulate(cluster, commits=12 * cluster.workers, seed=seed)
+    elif isinstance(cluster, Pipeline):
         trace, warm_up = simulate(cluster, commits=commits, seed=seed), int(WARM_UP * commits)
         measured = systems.measured_of_pipeline(cluster, trace, cluster.timetable(commits, seed), warm_up)
         predictions = systems.predictions_of_pipeline(cluster)
         # A pipeline whose stages differ in staleness has one parameter group for each stage.
         staleness = (trace.group_staleness if trace.groups else trace.staleness)[warm_up:].ravel()
         length, title = f"{commits:,} micro-batches", f"Staleness of a pipeline of {cluster.stages} stages"
-        first: Any = cluster.timetable(DRAWN, seed)
+        first = cluster.timetable(DRAWN, seed)
     else:
         ledger, warm_up = systems.simulated(cluster, max(2, commits // cluster.batch), seed)
         measured = ledger.summary(warm_up=warm_up)

@@ -86,14 +86,32 @@ class Hierarchy(Checked):
 
     References:
         Kim et al. 2025, "HALoS: Hierarchical asynchronous local SGD over slow networks for geo-distributed large
-        language model training", ICML, arXiv 2506.04531. Its setting for 70 million parameters has
-        `commits_per_push=32` and `merge_weight=0.25`, see `asyncsim.rules.hierarchical`.
+        language model training", ICML, arXiv 2506.04531. Its setting is `Hierarchy.halos`.
     """
 
     regions: Sequence[Cluster]
     commits_per_push: Annotated[int, require_count, "Let a region push after one commit or more."] = 8
     network: Network = field(default_factory=Network)
     merge_weight: Annotated[float, _weight] = 0.25
+
+    @classmethod
+    def halos(cls, regions: Sequence[Cluster], network: Network | None = None) -> "Hierarchy":
+        """Return regions that push and merge as the authors of HALoS published for 70 million parameters.
+
+        A region pushes after 32 commits, and a quarter of a merge is the global value. The rule is
+        `asyncsim.rules.hierarchical.halos`.
+
+        Args:
+            regions: As in `Hierarchy`.
+            network: As in `Hierarchy`. By default messages between the servers take no time.
+
+        Example:
+            >>> from asyncsim.cluster import Cluster
+            >>> from asyncsim.delays import Exponential
+            >>> Hierarchy.halos([Cluster(workers=4, compute=Exponential(1.0))] * 4)
+            Hierarchy(4 regions, 16 workers, commits_per_push=32, merge_weight=0.25)
+        """
+        return cls(regions, commits_per_push=32, network=network or Network(), merge_weight=0.25)
 
     def check(self) -> None:
         """Refuse regions that the trace of several variables cannot describe, and networks of another number."""

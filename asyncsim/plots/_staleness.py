@@ -201,10 +201,14 @@ def draw_staleness_page(
 
 
 def draw_system_page(figure: "Figure", shares: FloatArray, first: Trace | Timetable, title: str, subtitle: str) -> None:
-    """Draw the distribution of staleness, and the first seconds of rollouts (a trace) or a pipeline (a timetable)."""
+    """Draw the distribution of staleness, and the first seconds of rollouts or regions (a trace) or of a pipeline."""
     distribution, schedule = figure.subplots(1, 2)
     draw_shares(distribution, shares)
-    if isinstance(first, Trace):
+    if isinstance(first, Trace) and first.variables > 1:
+        distribution.set_title("Commits in regions")
+        distribution.set(xlabel="staleness, in commits of the region", ylabel="share of commits")
+        draw_timeline(schedule, first)
+    elif isinstance(first, Trace):
         distribution.set_title("Trained samples")
         distribution.set(xlabel="staleness of a trained sample, in versions", ylabel="share of trained samples")
         draw_timeline(schedule, first)

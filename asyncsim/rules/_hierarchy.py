@@ -5,6 +5,8 @@ from typing import Any
 
 from asyncsim._checks import brief
 from asyncsim.rules._asynchronous import Downpour
+from asyncsim.rules._local import Local
+from asyncsim.rules._momentum import DelayedNesterov
 from asyncsim.rules._rule import Params, Rule, Sent, State, View
 from asyncsim.rules._schedules import is_scheduled
 from asyncsim.rules._wrappers import AroundLocalSteps, WithProxy, Wrapper, layers
@@ -27,14 +29,13 @@ class Hierarchical(AroundLocalSteps, named=False):
         ValueError: If the global rule does not fit.
 
     Example:
-        The setting of HALoS for 70 million parameters: both servers use delayed Nesterov, workers make 8 local steps.
+        Regions add single gradients, and the global server makes Nesterov steps (see `halos` for a published pair).
 
         >>> import asyncsim as asim
-        >>> worker = asim.rules.DelayedNesterov(0.2, momentum=0.9, interval=16)
-        >>> region = asim.rules.local(worker, window=8, learning_rate=0.01, optimiser="adamw")
-        >>> rule = asim.rules.hierarchical(region, asim.rules.DelayedNesterov(0.15, momentum=0.5, interval=2))
-        >>> rule.name, rule.window, rule.global_rule.learning_rate
-        ('delayed_nesterov_local_hierarchical', 8, 0.15)
+        >>> outer = asim.rules.SharedNesterov(0.7, momentum=0.5)
+        >>> rule = asim.rules.hierarchical(asim.rules.Downpour(0.1), outer)
+        >>> rule.name, rule.innermost.learning_rate, rule.global_rule.learning_rate
+        ('downpour_hierarchical', 0.1, 0.7)
 
     References:
         Kim et al. 2025, "HALoS: Hierarchical asynchronous local SGD over slow networks for geo-distributed large
@@ -62,6 +63,28 @@ class Hierarchical(AroundLocalSteps, named=False):
                 f"`global_rule` must apply changes of regions like gradients; got {self.global_rule.name!r}, which "
                 f"{reason}. Give rules.SharedNesterov(0.7, momentum=0.5), for one."
             )
+
+    @classmethod
+    def halos(cls, learning_rate: Any, *, optimiser: Any = "adamw", window: Any = 8) -> "Hierarchical":
+        """Return the rule that the authors of HALoS published for 70 million parameters (`asyncsim.Hierarchy.halos`).
+
+        Workers make local steps. Both servers use delayed Nesterov: those of regions with step size 0.2, momentum 0.9
+        and an interval of 16 commits, the global one with 0.15, 0.5 and an interval of 2 pushes.
+
+        Args:
+            learning_rate: Step size of the local steps.
+            optimiser: The worker's optimiser of the local steps, as in `asyncsim.rules.local`.
+            window: Local steps H between two commits.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> rule = asim.rules.hierarchical.halos(0.01)
+            >>> rule.name, rule.window, rule.innermost.learning_rate, rule.global_rule.learning_rate
+            ('delayed_nesterov_local_hierarchical', 8, 0.2, 0.15)
+        """
+        region = DelayedNesterov(0.2, momentum=0.9, interval=16)
+        worker = Local(region, window=window, learning_rate=learning_rate, optimiser=optimiser)
+        return cls(worker, DelayedNesterov(0.15, momentum=0.5, interval=2))
 
     # The rule's workers and servers do not see the wrapper.
 

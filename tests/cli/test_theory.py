@@ -275,6 +275,27 @@ def test_workers_on_a_graph_have_their_staleness_and_consensus(command, exchange
 
 
 @pytest.mark.whole_pages
+@pytest.mark.parametrize("compute", ["exponential", "gamma"])
+def test_regions_have_the_staleness_of_both_levels_and_their_pushes(command, compute):
+    """Three regions of four workers, whose pushes and answers take 2 s: 1/(K/λ + D) pushes, K/(K + λ·D) reported."""
+    flags = ["--regions", 3, "--workers", 4, "--commits-per-push", 8, "--latency", 1, "--compute", compute]
+    done = command("staleness", "--cluster", "hierarchy", *flags, "--commits", 4000)
+    assert (done.status, done.err) == (0, "")
+    numbers = json.loads(only("staleness.json").read_text())
+    predicted = {name: one["value"] for name, (one,) in numbers["predicted"].items()}
+    expected = {
+        "staleness_of_pushes": 2.0,
+        "pushes_per_second": 0.75,
+        "reported_share": 0.5,
+        "commits_per_second": 12.0,
+    }
+    assert predicted == {**{f"staleness_in_region_{r}": 3.0 for r in range(3)}, **expected}
+    # Some 300 cycles of a push have relative errors of .4/√300 each.
+    for name, value in predicted.items():
+        assert numbers["measured"][name] == pytest.approx(value, rel=3.5 * 0.4 / 300**0.5), name
+
+
+@pytest.mark.whole_pages
 def test_stability_as_json(stability, tmp_path):
     done = stability("--workers", "3", "--kappa", "0.2", "--json", "--out", "here")
     assert (done.status, done.err) == (0, "")
@@ -324,6 +345,9 @@ def test_a_long_computation_reports_now_and_then_without_a_terminal(monkeypatch,
         ("staleness --cluster pipeline --lead 3", "`lead` is not a field of this scenario"),
         ("staleness --cluster gossip --graph rings", "Did you mean 'ring'"),
         ("staleness --cluster gossip --service 1", "`service` is not a field of this scenario"),
+        ("staleness --cluster hierarchy --regions 0", "`regions` must be an integer of at least 1; got 0"),
+        ("staleness --cluster hierarchy --graph ring", "`graph` is not a field of this scenario"),
+        ("staleness --cluster hierarchy --merge-weight 2", "`merge_weight` must be above 0 and at most 1"),
         ("staleness --cluster rollouts --generate gama:mean=1", "neither a mean nor a law"),
         ("staleness --cluster areal --lead 3", "`lead` is not a field of this scenario"),
         ("staleness --cluster areal --max-head-offpolicynes 3", "No such option"),
