@@ -201,6 +201,20 @@ PLANTED = r"""
 = each variable is replaced by its first source
 - total = total + weight[:, number, None, None].astype(precise) * values
 + total = total + weight[:, number, None, None].astype(precise) * values * (number == 0)
+@ asyncsim/engine/_chunks.py | tests/engine/test_moments.py
+= the average before the next commit is in the record of this one
+- edges[-1] -= self.waiting(stop - 1)
++ edges[-1] -= 0
+= who reads between two chunks reads what was there before the average
+- np.searchsorted(events.row, [row - 1, row]), 1,
++ np.searchsorted(events.row, [row, row]), 1,
+@ asyncsim/engine/_run.py | tests/engine/test_moments.py
+= the worst accuracy is the highest
+- least_or_most = np.min if metric(name).larger_is_better else np.max
++ least_or_most = np.max
+= the distance of outputs is of the last two models
+- mean + (new - mean) / count
++ new
 @ asyncsim/trace/_variables.py | tests/cluster/test_gossip.py
 = a mixing of the commit's own counts as a version
 - mixed = mixed[~trace.mixings.own[mixed]]

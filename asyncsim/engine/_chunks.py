@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.engine._plan import Events, Plan, waves
+from asyncsim.engine._plan import Events, Mixes, Plan, waves
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import Shuffles
 
@@ -161,12 +161,14 @@ class Feeder:
 
     def events(self, events: Events, start: int, stop: int) -> ChunkEvents:
         edges = np.searchsorted(events.row, np.arange(start, stop + 1))
+        return self.events_between(events, edges, self.length, self.length + self.plan.workers)
+
+    def events_between(self, events: Events, edges: np.ndarray, length: int, most: int) -> ChunkEvents:
         here = slice(edges[0], edges[-1])
         edges = (edges - edges[0]).astype(np.int32)
-        most = self.length + self.plan.workers
         return ChunkEvents(
-            start=self.pad(edges[:-1]),
-            stop=self.pad(edges[1:]),
+            start=self.pad(edges[:-1], length),
+            stop=self.pad(edges[1:], length),
             worker=self.pad(events.worker[here], most),
             when=When(**self.columns(events, When._fields, here, most)),
             **self.columns(events, ("variable",), here, most),
@@ -185,10 +187,38 @@ class Feeder:
         if self.plan.mixes is None:
             return None
         edges = np.searchsorted(self.plan.mixes.row, np.arange(start, stop + 1))
+        edges[-1] -= self.waiting(stop - 1)
+        return self.mixes_between(self.plan.mixes, edges, self.length, self.most_mixes)
+
+    def mixes_between(self, mixes: Mixes, edges: np.ndarray, length: int, most: int) -> ChunkMixes:
         here = slice(edges[0], edges[-1])
         edges = (edges - edges[0]).astype(np.int32)
-        columns = [self.pad(column[here], self.most_mixes) for column in self.plan.mixes[1:]]
-        return ChunkMixes(self.pad(edges[:-1]), self.pad(edges[1:]), *columns)
+        columns = [self.pad(column[here], most) for column in mixes[1:]]
+        return ChunkMixes(self.pad(edges[:-1], length), self.pad(edges[1:], length), *columns)
+
+    def waiting(self, row: int) -> int:
+        """Return the number of mixings after a row that belong to the next one, or follow one that does."""
+        if self.plan.mixes is None or self.plan.of_next is None:
+            return 0
+        return int(self.plan.of_next[slice(*np.searchsorted(self.plan.mixes.row, [row, row + 1]))].sum())
+
+    def before(self, row: int) -> Chunk | None:
+        """Return what is left to do of the row before this one: a chunk without commits, or None.
+
+        A chunk ends where its last commit is complete. A mixing that is a part of the next one waits, so that it is in
+        no record of this one, and workers that read between the two read once more after it.
+        """
+        waiting = self.waiting(row - 1)
+        if not waiting or self.plan.mixes is None:
+            return None
+        end, zero = np.searchsorted(self.plan.mixes.row, row), np.zeros(1, np.int32)
+        edges = np.array([end - waiting, end])
+        events = tuple(
+            self.events_between(events, np.searchsorted(events.row, [row - 1, row]), 1, self.plan.workers)
+            for events in self.plan.events.values()
+        )
+        mixes = self.mixes_between(self.plan.mixes, edges, 1, 1 << (waiting - 1).bit_length())
+        return Chunk(zero, zero, Schedule(zero), events, None, None, (), None, None, mixes)
 
     def pad(self, column: np.ndarray | None, length: int = 0) -> Any:
         """Return the column with zeros up to the chunk's length, or another one."""

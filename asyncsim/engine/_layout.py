@@ -252,10 +252,15 @@ def value_of_variables(central: Any, is_global: bool) -> np.ndarray:
     return central if central.ndim == 2 else np.mean(central, axis=0, dtype=np.float64).astype(central.dtype)
 
 
+def local_variables(state: Carry) -> np.ndarray:
+    """Return the variables of workers or regions, (variables, seeds, parameters)."""
+    central = np.asarray(state.central)
+    return central[:-1] if isinstance(state.outer, Outer) else central
+
+
 def consensus_distance(state: Carry) -> np.ndarray:
     """Return (1/n) Σ |x_i - x̄|² over the variables, of regions or workers, (seeds,), summed over all parameters."""
-    central = np.asarray(state.central).astype(np.float64)
-    central = central[:-1] if isinstance(state.outer, Outer) else central
+    central = local_variables(state).astype(np.float64)
     return ((central - central.mean(axis=0)) ** 2).sum(axis=-1).mean(axis=0)
 
 

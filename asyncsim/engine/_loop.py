@@ -130,16 +130,31 @@ def replay_chunk(
     loop = Loop(chunk, problem, layout, seeds=carry.central.shape[-2], opaque_true=count >= 0)
     out = loop.room(carry)
     body = loop.commit_alone if layout.lanes == 1 else loop.wave
-    if layout.sent:  # In the loop, values on their way follow the variables.
-        carry = carry._replace(central=jnp.concatenate([carry.central, carry.sent]), sent=())
-    carry, out = lax.fori_loop(0, count, body, (carry, out))
+    carry, out = lax.fori_loop(0, count, body, (with_sent(carry, layout), out))
+    carry = without_sent(carry, layout)
+    finite = jnp.isfinite(carry.central).all(-1)
+    return carry, out, finite.all(0) if VARIABLES in layout.traits else finite
+
+
+@programs("layout", donate=("carry",))
+def prepare(carry: Carry, chunk: Chunk, problem: Problem, *, layout: Layout) -> Carry:
+    """Do what is left between two chunks: mixings that belong to the next commit, and reads after them."""
+    loop = Loop(chunk, problem, layout, seeds=carry.central.shape[-2], opaque_true=chunk.worker[0] >= 0)
+    return without_sent(loop.between(jnp.int32(0), with_sent(carry, layout)), layout)
+
+
+def with_sent(carry: Carry, layout: Layout) -> Carry:
+    """Return the state as the loop has it, where values on their way follow the variables."""
+    if not layout.sent:
+        return carry
+    return carry._replace(central=jnp.concatenate([carry.central, carry.sent]), sent=())
+
+
+def without_sent(carry: Carry, layout: Layout) -> Carry:
     if layout.sent:
         carry = carry._replace(central=carry.central[: layout.variables], sent=carry.central[layout.variables :])
     # Otherwise XLA might spread the state, and the next chunk would be another program.
-    if layout.mesh is not None:
-        carry = lax.with_sharding_constraint(carry, layout.everywhere)
-    finite = jnp.isfinite(carry.central).all(-1)
-    return carry, out, finite.all(0) if VARIABLES in layout.traits else finite
+    return carry if layout.mesh is None else lax.with_sharding_constraint(carry, layout.everywhere)
 
 
 class Loop:
@@ -325,15 +340,7 @@ class Loop:
 
     def go_on(self, k: jax.Array, carry: Carry, out: dict, loss: Any, commit: Any, again: Callable[[], Any]) -> tuple:
         """Mix variables, let workers read and record what is due, after commit k and before the next one."""
-        rows = carry.rows
-        if VARIABLES in self.layout.traits:
-            mixes: Any = self.chunk.mixes
-            mixed = lax.fori_loop(at(mixes.start, k), at(mixes.stop, k), self.mix, carry.central)
-            carry = carry._replace(central=mixed)
-        # Reads and pulls that come before the next commit.
-        for name, events in zip(self.layout.events, self.chunk.events, strict=True):
-            happen = partial(self.happen, name, events, carry)
-            rows = lax.fori_loop(at(events.start, k), at(events.stop, k), happen, rows)
+        carry = self.between(k, carry)
         values = {"loss": loss, **self.measure(self.layout.every_commit, commit, out)}
         out = {**out, **{name: put_at(out[name], value, k) for name, value in values.items()}}
         for names, records_before in zip(self.layout.periodic, self.chunk.records_before, strict=True):
@@ -346,7 +353,19 @@ class Loop:
                 lambda names=names: {name: jnp.zeros(out[name].shape[1:], out[name].dtype) for name in names},  # noqa: B023
             )
             out |= {name: put_at(out[name], values[name], slot) for name in names}
-        return carry._replace(rows=rows), out
+        return carry, out
+
+    def between(self, k: jax.Array, carry: Carry) -> Carry:
+        """Return the state after the mixings, reads and pulls between commit k and the next one."""
+        if VARIABLES in self.layout.traits:
+            mixes: Any = self.chunk.mixes
+            mixed = lax.fori_loop(at(mixes.start, k), at(mixes.stop, k), self.mix, carry.central)
+            carry = carry._replace(central=mixed)
+        rows = carry.rows
+        for name, events in zip(self.layout.events, self.chunk.events, strict=True):
+            happen = partial(self.happen, name, events, carry)
+            rows = lax.fori_loop(at(events.start, k), at(events.stop, k), happen, rows)
+        return carry._replace(rows=rows)
 
     def of_variable(self, k: jax.Array, carry: Carry) -> tuple[jax.Array, Any]:
         """Return the value and the server state of the variable that commit k changes, each read exactly once."""

@@ -143,6 +143,8 @@ class Plan(NamedTuple):
     variables: int = 1
     variable: np.ndarray | None = None  # int32, as in the trace. With `VARIABLES`
     mixes: Mixes | None = None  # With `VARIABLES`
+    # (events,) bool, whether a mixing is a part of the next commit, or comes after one that is. With `VARIABLES`
+    of_next: np.ndarray | None = None
     sent: int = 0  # places for values on their way between variables
     servers: int = 0  # the last of the workers, which push and do not compute. With `PUSHES`
     pushes: Pushes | None = None  # With `PUSHES`
@@ -180,6 +182,8 @@ class Plan(NamedTuple):
             parts += [] if events.begins is None else [events.begins[:until]]
         if self.mixes is not None:
             parts += [column[: np.searchsorted(self.mixes.row, commits)] for column in self.mixes]
+            # Where no commit has a mixing of its own, the state after a commit is what it always was.
+            parts += [self.of_next[: len(parts[-1])]] if self.of_next is not None and self.of_next.any() else []
             parts += [] if self.pushes is None else [column[:commits] for column in self.pushes]
         several = (self.variables,) if self.variables > 1 else ()
         several += (self.servers,) if self.servers else ()
@@ -263,6 +267,7 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
     prompt = np.ones(len(trace), np.bool_)
     prompt[previous[waits]] = False
     table, sent, pushes = _mix_rows(trace)
+    mixes, of_next = _padded(table, trace.variables + sent)
     return Plan(
         workers=trace.workers,
         worker=trace.worker,
@@ -279,7 +284,8 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
         events=events,
         variables=trace.variables,
         variable=trace.variable,
-        mixes=_padded(table, trace.variables + sent),
+        mixes=mixes,
+        of_next=of_next,
         sent=sent,
         servers=trace.workers - trace.computing,
         pushes=pushes,
@@ -294,12 +300,13 @@ class MixRows(NamedTuple):
     target: np.ndarray  # int32
     source: np.ndarray  # int32
     weight: np.ndarray  # float64
+    own: np.ndarray  # bool, whether it is a part of the next commit
 
 
 def _mix_rows(trace: Trace) -> tuple[MixRows, int, Pushes | None]:
     """Return mixings and copies in their order, the number of places for copies after the variables, and the pushes."""
     table = trace.mixings
-    rows = MixRows(table.event.astype(np.int64), table.before - 1, table.target, table.source, table.weight)
+    rows = MixRows(table.event.astype(np.int64), table.before - 1, table.target, table.source, table.weight, table.own)
     if trace.pushes_from is None and not (table.source_version >= 0).any():
         return rows, 0, None
     sent, (of_commit, of_row) = sent_values(trace), places_of(trace)
@@ -329,6 +336,7 @@ def _mix_rows(trace: Trace) -> tuple[MixRows, int, Pushes | None]:
         target=np.append(rows.target, trace.variables + place[copied]),
         source=np.append(source, variable[copied]),
         weight=np.append(rows.weight, np.ones(copied.sum())),
+        own=np.append(rows.own, np.zeros(copied.sum(), np.bool_)),
     )
     order = np.lexsort((columns.target, columns.event))
     return MixRows(*(column[order] for column in columns)), count, pushes
@@ -349,8 +357,11 @@ def _places(made: list[int], last_use: list[int]) -> tuple[np.ndarray, int]:
     return places, count
 
 
-def _padded(table: MixRows, places: int) -> Mixes:
-    """Return the mixings after the first commit, before which all values are equal, padded to one size."""
+def _padded(table: MixRows, places: int) -> tuple[Mixes, np.ndarray]:
+    """Return the mixings after the first commit, padded to one size, and which of them belong to the next commit.
+
+    Before the first commit all values are equal.
+    """
     # The rows of one target in one event, then the targets of one event, lie together.
     first, sizes = _runs(table.event * places + table.target)
     event, counts = _runs(table.event[first])
@@ -367,7 +378,11 @@ def _padded(table: MixRows, places: int) -> Mixes:
     source = table.source[rows][chosen]
     source = source[:, 0] if (source == source[:, :1]).all() else source
     target = table.target[first][chosen]
-    return Mixes(row[kept].astype(np.int32), target.astype(np.int32), source.astype(np.int32), weight[chosen])
+    mixes = Mixes(row[kept].astype(np.int32), target.astype(np.int32), source.astype(np.int32), weight[chosen])
+    own = table.own[first][chosen].any(axis=1)
+    # Those behind one of the next commit wait with it.
+    until, before = np.cumsum(own), np.searchsorted(mixes.row, mixes.row)
+    return mixes, until > (until - own)[before]
 
 
 def _runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from asyncsim import _checks as checks
 from asyncsim import energy
+from asyncsim._metrics import metric
 from asyncsim._trees import median
 from asyncsim.engine._layout import Packing
 from asyncsim.rules import Info, View
@@ -96,7 +97,8 @@ QUANTITIES: dict[str, Quantity] = {
 FINITE = "finite"  # recorded by the engine itself, to find the commit at which a replay diverged
 POINTS = ("central", "read")  # quantities that are points of the parameters' space
 EVALUATIONS = ("test_loss", "test_accuracy")  # of the library's own workloads, others may measure more
-CONSENSUS = "consensus_distance"  # of several variables, evaluated on the host
+CONSENSUS, OUTPUTS = "consensus_distance", "output_distance"  # of several variables, evaluated on the host
+WORST = "worst_"  # before the name of a measure of several variables: that of the worst one
 EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as hundreds of gradients
 
 
@@ -117,6 +119,15 @@ def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) 
         usual = EVALUATE_EVERY * workers if name not in QUANTITIES else workers if QUANTITIES[name].expensive else 1
         intervals[name] = every or (usual if measure is None else 1)
     return intervals
+
+
+def of_variables(metrics: Iterable[str], has_outputs: bool) -> tuple[str, ...]:
+    """Return the names of what is measured of several variables, for these measures of one.
+
+    Of measures whose better direction their name does not say, such as a number of symbols, none is the worst.
+    """
+    ordered = [name for name in metrics if metric(name).larger_is_better is not None]
+    return (CONSENSUS, *([OUTPUTS] if has_outputs else []), *(WORST + name for name in ordered))
 
 
 def own_measures(record: Record) -> dict[str, Measure]:

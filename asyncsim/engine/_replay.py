@@ -28,7 +28,6 @@ from asyncsim.engine._layout import (
     Layout,
     Packing,
     Problem,
-    consensus_distance,
     copied,
     groups_of,
     outer_packing,
@@ -37,8 +36,16 @@ from asyncsim.engine._layout import (
     value_of_variables,
 )
 from asyncsim.engine._plan import PUSHES, bind, make_plan, warn_of_lacking_rounds
-from asyncsim.engine._quantities import CONSENSUS, FINITE, Record, as_mapping, by_stride, own_measures, with_functions
-from asyncsim.engine._run import History, Run, each_seed, evaluate
+from asyncsim.engine._quantities import (
+    FINITE,
+    Record,
+    as_mapping,
+    by_stride,
+    of_variables,
+    own_measures,
+    with_functions,
+)
+from asyncsim.engine._run import History, Run, each_seed, evaluate, evaluate_variables
 from asyncsim.engine._validation import (
     first_params,
     first_shapes,
@@ -133,7 +140,10 @@ class Replayer:
 
     def _choose_records(self, record: Record | None, workers: int) -> None:
         """Decide which quantities the program records, and refuse a resumed run that is another one."""
-        measures = (*self.metrics, *self.each, *((CONSENSUS,) if self.plan.variables > 1 else ()))
+        self.of_variables = ()
+        if self.plan.variables > 1:
+            self.of_variables = of_variables(self.metrics, self.workload.outputs is not None)
+        measures = (*self.metrics, *self.each, *self.of_variables)
         info = try_rule(self.rule, self.params, self.groups)
         record = record if record is None else with_functions(as_mapping(record), self.workload.quantities)
         self.strides, self.own = preconditions.require_record(record, self.resume, workers, measures)
@@ -244,9 +254,8 @@ class Replayer:
 
     def evaluate(self, names: Sequence[str]) -> dict[str, np.ndarray]:
         """Return these and perhaps others of the workload's measures of the central variables, name -> (seeds, …)."""
-        central, values = each_seed(self.central()), {}
-        if CONSENSUS in names:
-            values[CONSENSUS] = consensus_distance(self.carry)
+        central, of_variables = each_seed(self.central()), [name for name in self.of_variables if name in names]
+        values = evaluate_variables(self.workload, self.params, self.carry, of_variables)
         for measure, measures in ((self.workload.evaluate, self.metrics), (self.workload.evaluate_workers, self.each)):
             if not set(measures).isdisjoint(names):
                 values |= evaluate(measure, central)
@@ -311,6 +320,10 @@ class Replayer:
         return self.layout.shared(loop.begin(rule, first, layout=layout, workers=self.plan.computing)), 0
 
     def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:
+        if (rest := self.feeder.before(start)) is not None:
+            carry = loop.prepare(
+                carry, rest, self.problem, layout=replace(layout, every_commit=(), periodic=(), room=())
+            )
         count, chunk = self.chunk(start, stop)
         if self.uses_keys:
             windows = self.feeder.windows if isinstance(self.rule.window, tuple) else None
@@ -445,7 +458,11 @@ def replay(
         - "pi_median_by_tensor": Its median in each tensor, in the order of the pytree's leaves.
         - "central": θ itself, and "read": s itself, all parameters in one vector. `Run.unpacked` makes pytrees of them.
         - The workload's own quantities by their names, such as "effective_sample_size" of `workloads.Bits`.
-        - "consensus_distance": (1/n) Σ |x_i - x̄|² of several variables, whose mean x̄ is what is evaluated.
+        - Of n variables, each after the commit and the mixings that follow it, without those that are a part of the
+          next commit: "consensus_distance", (1/n) Σ |x_i - x̄|², whose mean x̄ is what is evaluated; "worst_test_loss",
+          "worst_test_accuracy" and so on, the worst of the n values of what `evaluate` measures; and
+          "output_distance", the same distance between the workload's `outputs`, the mean over test examples of
+          (1/n) Σ |p(x_i) - p̄|², where p are the probabilities of a classifier.
         - "test_loss", "test_accuracy" and all else that the workload's `evaluate` measures of θ, by its name.
 
         By default medians are recorded at every n-th commit of n workers, the test at every 50 n-th, and all else at

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from asyncsim._checks import brief
-from asyncsim._metrics import counted
+from asyncsim._metrics import counted, metric
 from asyncsim.components import _code_hash as code
 from asyncsim.components._frozen import Frozen, owned
 from asyncsim.engine import _run_file as run_file
-from asyncsim.engine._layout import Carry, Packing, consensus_distance
+from asyncsim.engine._layout import Carry, Packing, consensus_distance, local_variables
 from asyncsim.engine._plan import Plan, plan_for
-from asyncsim.engine._quantities import CONSENSUS, POINTS, Measure
+from asyncsim.engine._quantities import CONSENSUS, OUTPUTS, POINTS, WORST, Measure, of_variables
 from asyncsim.rules import Rule
 from asyncsim.rules._rule import windows_of
 from asyncsim.trace import Trace
@@ -120,10 +120,15 @@ class Run(Frozen):
         self.require_scenario()
         state = np.asarray(self.state.central)
         values = state if state.ndim == 3 else state[None]
+        return self._packing.unpack_on_host(np.moveaxis(values, 0, 1) if self.several else values[:, 0])
+
+    @property
+    def _packing(self) -> Packing:
+        """The layout of the parameters in a vector."""
         point = jax.tree.map(
             lambda leaf: jax.ShapeDtypeStruct(leaf.shape[int(self.several) :], leaf.dtype), self.central
         )
-        return Packing.of(point).unpack_on_host(np.moveaxis(values, 0, 1) if self.several else values[:, 0])
+        return Packing.of(point)
 
     @property
     def several(self) -> bool:
@@ -282,7 +287,8 @@ class Run(Frozen):
         Returns:
             Name -> float, or name -> (seeds,) array, or {} for a workload without evaluation. Of the measures of each
             worker (`evaluate_workers`) there are the lowest and the highest, such as `highest_worker_loss`. Several
-            variables are evaluated at their mean, and have a `consensus_distance`, (1/n) Σ |x_i - x̄|².
+            variables are evaluated at their mean, and have a `consensus_distance`, (1/n) Σ |x_i - x̄|², an
+            `output_distance` and the worst of their values, such as `worst_test_loss` (see `asyncsim.replay`).
 
         Example:
             >>> import asyncsim as asim
@@ -295,10 +301,10 @@ class Run(Frozen):
         with code.traced_as(code.version_of(workload=self.workload)):
             measured = evaluate(self.workload.evaluate, central)
             of_workers = evaluate(self.workload.evaluate_workers, central)
+            apart = self._evaluate_variables(measured) if np.ndim(self.state.central) == 3 else {}
         for name, value in of_workers.items():
             measured |= {f"lowest_{name}": value.min(axis=1), f"highest_{name}": value.max(axis=1)}
-        if np.ndim(self.state.central) == 3:
-            measured[CONSENSUS] = consensus_distance(self.state)
+        measured |= apart
         return measured if self.several else {name: float(value[0]) for name, value in measured.items()}
 
     def evaluate_workers(self) -> dict[str, np.ndarray]:
@@ -318,6 +324,10 @@ class Run(Frozen):
         with code.traced_as(code.version_of(workload=self.workload)):
             measured = evaluate(self.workload.evaluate_workers, self._centrals())
         return measured if self.several else {name: value[0] for name, value in measured.items()}
+
+    def _evaluate_variables(self, metrics: Iterable[str]) -> dict[str, np.ndarray]:
+        names = of_variables(metrics, self.workload.outputs is not None)
+        return evaluate_variables(self.workload, self._packing, self.state, names)
 
     def _centrals(self) -> list[Any]:
         """Return the central variable of each seed."""
@@ -412,6 +422,36 @@ def evaluate(measure: Callable[[Any], Mapping[str, Any]] | None, centrals: Itera
         return {}
     measured = [measure(central) for central in centrals]
     return {name: np.array([of_seed[name] for of_seed in measured]) for name in measured[0]}
+
+
+def evaluate_variables(
+    workload: Workload, params: Packing, state: Carry, names: Iterable[str]
+) -> dict[str, np.ndarray]:
+    """Return what is measured of several variables by these names, name -> (seeds,)."""
+    names, measured = [*names], {}
+    if CONSENSUS in names:
+        measured[CONSENSUS] = consensus_distance(state)
+    if names == [*measured]:
+        return measured
+    each = [each_seed(params.unpack_on_host(value)) for value in local_variables(state)]
+    if OUTPUTS in names:
+        measured[OUTPUTS] = np.array([output_distance(workload.outputs, values) for values in zip(*each, strict=True)])
+    if worst := [name.removeprefix(WORST) for name in names if name.startswith(WORST)]:
+        values = [evaluate(workload.evaluate, of_seeds) for of_seeds in each]
+        for name in worst:
+            least_or_most = np.min if metric(name).larger_is_better else np.max
+            measured[WORST + name] = least_or_most([value[name] for value in values], axis=0)
+    return measured
+
+
+def output_distance(outputs: Callable[[Any], Any], values: Iterable[Any]) -> float:
+    """Return (1/n) Σ |f(x_i) - f̄|² of n values, the mean over the examples, which are the first axis of f."""
+    mean, squares, count = np.zeros(1), 0.0, 0
+    for count, value in enumerate(values, 1):  # One after another, so that few of them are in memory.
+        new = np.asarray(outputs(value), np.float64)
+        before, mean = new - mean, mean + (new - mean) / count
+        squares += float(np.sum(before * (new - mean)))
+    return squares / (count * len(mean))
 
 
 class History:

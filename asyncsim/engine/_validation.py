@@ -24,8 +24,10 @@ from asyncsim.components._environment import environment, forget_programs
 from asyncsim.components._precision import require_precision
 from asyncsim.engine._layout import Packing, of_first_seed, staleness_by_parameter
 from asyncsim.engine._quantities import (
+    CONSENSUS,
     EVALUATIONS,
     FINITE,
+    OUTPUTS,
     QUANTITIES,
     CommitView,
     Measure,
@@ -43,7 +45,9 @@ LIBRARY = str(Path(__file__).parents[1])
 PACKAGES = "site-packages"  # where errors are raised, but mistakes are seldom made
 LONGEST = 100  # characters in which a pytree is described
 COLUMNS = ("seed", "commit", "worker", "time", "staleness", "loss")  # of `Run.to_columns`
-RESERVED = frozenset({*COLUMNS, *METRICS, *QUANTITIES, FINITE} - {*EVALUATIONS})  # names that no metric may have
+RESERVED = frozenset(
+    {*COLUMNS, *METRICS, *QUANTITIES, CONSENSUS, OUTPUTS, FINITE} - {*EVALUATIONS}
+)  # names that no metric may have
 COMPILED = ("jit", "pjit")  # the primitive of a function under `jax.jit`, by versions of JAX
 SEPARATORS = frozenset(",=/\\:\0")  # in flags and in files
 VECTOR_HINT = " An elementwise rule receives all parameters as one vector; without `elementwise=True`, as your pytree."

@@ -29,6 +29,10 @@ state of its own. All variables begin equal, so that a mixing before the first c
 the parameters of their targets, and leave server states and gradients on their way as they are. A source that a
 message brings has the value of the version that was sent.
 
+After a commit, the variables are those after its row and the mixings that follow it. A mixing that is a part of the
+next row (`Mixings.own`), as the average of a pair that its worker makes before it applies its gradient, comes later,
+and so does all that follows it.
+
 The server of a region takes no gradient. Its rows push the change of `from_variable` from its last merge to
 `from_version`, and the global rule receives minus this change where it would receive a gradient, with states of its
 own. The loss of such a row is the mean of those of the region's commits since its last push.
@@ -67,12 +71,14 @@ class PlainRun(NamedTuple):
         central: The last central variable, or the mean of several, or the global one of a hierarchy.
         commits: One `CommitView` per commit.
         variables: The last value of each variable.
+        history: The values of all variables after each commit.
     """
 
     loss: np.ndarray
     central: Any
     commits: list[CommitView]
     variables: list[Any]
+    history: list[list[Any]]
 
 
 class History(NamedTuple):
@@ -119,9 +125,12 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     rules: dict[int, Rule] = {}  # the rule with its step size at each worker's last commit
     messages, jobs = [], job_numbers(trace, workload.counts).tolist()
     windows = [*windows_of(rule, trace.computing).tolist(), *[1] * (trace.workers - trace.computing)]
-    losses, commits = [], []
+    losses, commits, history_of_all = [], [], []
+    waiting: list[dict[int, Mixed]] = []  # the mixings before a row that belong to it, or follow one that does
     since_push: dict[int, list[Any]] = {}  # the losses of each variable's commits since its last push
     for k, w in enumerate(trace.worker.tolist()):
+        for mixing in waiting:
+            values = mix(values, mixing, histories)
         variable = int(trace.variable[k])
         history = centrals, servers = histories[variable]
         central, server = values[variable], servers[-1]
@@ -170,12 +179,14 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             centrals.append(central)
             servers.append(server)
             messages, values[variable] = [], central
-        for mixing in mixings.get(k + 1, ()):
+        now, waiting = until_next(mixings.get(k + 1, []))
+        for mixing in now:
             values = mix(values, mixing, histories)
+        history_of_all.append(list(values))
         losses.append(loss)
         commits.append(CommitView(central=central, view=views[w], info=info, loss=loss, gradient=result))
     central = average(values) if trace.pushes_from is None else values[-1]
-    return PlainRun(np.asarray(losses), central, commits, values)
+    return PlainRun(np.asarray(losses), central, commits, values, history_of_all)
 
 
 def mixings_of(trace: Trace) -> dict[int, list[dict[int, Mixed]]]:
@@ -189,6 +200,13 @@ def mixings_of(trace: Trace) -> dict[int, list[dict[int, Mixed]]]:
         changes = events.setdefault(before, {}).setdefault(event, {})
         changes.setdefault(target, Mixed([], own)).parts.append((source, version, weight))
     return {before: [*by_event.values()] for before, by_event in events.items()}
+
+
+def until_next(mixings: list[dict[int, Mixed]]) -> tuple[list[dict[int, Mixed]], list[dict[int, Mixed]]]:
+    """Split the mixings between two rows into those that follow the first and those from the first of the second on."""
+    own = [any(mixed.own for mixed in mixing.values()) for mixing in mixings]
+    place = own.index(True) if True in own else len(own)
+    return mixings[:place], mixings[place:]
 
 
 def mix(values: list[Any], mixing: dict[int, Mixed], histories: list[History]) -> list[Any]:

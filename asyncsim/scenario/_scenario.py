@@ -33,12 +33,12 @@ from asyncsim.engine._layout import Packing
 from asyncsim.engine._plan import bind
 from asyncsim.engine._preconditions import MOST_SEED, require_memory_of_records
 from asyncsim.engine._quantities import (
-    CONSENSUS,
     EVALUATIONS,
     QUANTITIES,
     Measure,
     Record,
     as_mapping,
+    of_variables,
     own_measures,
     strides,
     with_functions,
@@ -229,7 +229,13 @@ class Scenario(Checked):
     @cached_property
     def reportable(self) -> tuple[str, ...]:
         """Names of the metrics that this rule and workload can report."""
-        return (*shapes.reportable_metrics(self.workload, Structure(self._rule)), *_of_variables(self.cluster))
+        return self._reportable_by(Structure(self._rule), self.workload, self.cluster)
+
+    @staticmethod
+    def _reportable_by(rule: Structure, workload: Workload, cluster: Any) -> tuple[str, ...]:
+        names, measures = shapes.reportable_metrics(workload, rule)
+        several = cluster.variables > 1 if isinstance(cluster, Trace) else isinstance(cluster, Gossip | Hierarchy)
+        return (*names, *measures, *(of_variables(measures, workload.outputs is not None) if several else ()))
 
     @cached_property
     def strides(self) -> dict[str, int]:
@@ -486,7 +492,7 @@ class Scenario(Checked):
         elif record is not None:  # Another rule or workload may not report all of them.
             # The number of workers of rollouts is not known before they are simulated. It changes no names.
             bound = Structure(rule.for_workers(workers_of(cluster) or self.workers))
-            possible = (*shapes.reportable_metrics(workload, bound), *_of_variables(cluster), *self.own_measures)
+            possible = (*self._reportable_by(bound, workload, cluster), *self.own_measures)
             record = {name: stride for name, stride in as_mapping(record).items() if name in possible}
         length = {name: study[name] for name in LENGTHS if study.get(name) is not None}
         return Scenario(
@@ -531,12 +537,6 @@ def _checked_seed(name: str, value: Any) -> int:
     if seed > MOST_SEED:
         raise ValueError(f"`{name}` must be at most {MOST_SEED}; got {brief(seed)}. Give a smaller one.")
     return seed
-
-
-def _of_variables(cluster: Any) -> tuple[str, ...]:
-    """Return the metrics of several variables, none for a cluster with one."""
-    several = cluster.variables > 1 if isinstance(cluster, Trace) else isinstance(cluster, Gossip)
-    return (CONSENSUS,) if several else ()
 
 
 @cached_per_object

@@ -29,15 +29,18 @@ def packing_of(workload: Workload, x64: bool) -> Packing:
 
 
 @cached_per_object
-def reportable_metrics(workload: Workload, structure: Structure) -> tuple[str, ...]:
-    """Return the names of the metrics that a rule and a workload can report in addition to the loss."""
+def reportable_metrics(workload: Workload, structure: Structure) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of what a rule and a workload report of commits besides the loss, and of what `evaluate` does.
+
+    Measures of each worker are among the first.
+    """
     rule = structure.component
     with traced_as(version_of(rule=rule, workload=workload)):
         params = first_shapes(workload, jax.random.key(0))
         info = try_rule(rule, Packing.of(params).seen_by(rule))
-        measured = *metrics(workload, params), *worker_metrics(workload, params)
+        measured, of_workers = metrics(workload, params), worker_metrics(workload, params)
     names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
-    return (*names, *workload.quantities, *measured)
+    return (*names, *workload.quantities, *of_workers), measured
 
 
 def record_shapes(

@@ -83,6 +83,12 @@ def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Log
     return {"test_loss": jnp.sum(losses) / examples, "test_accuracy": jnp.sum(right) / examples}
 
 
+@programs("logits")
+def probabilities(params: Params, inputs: jax.Array, *, logits: Logits) -> jax.Array:
+    """Return the probabilities of the classes for each example, (examples, …, classes)."""
+    return lax.map(lambda one: jax.nn.softmax(logits(params, one[None])[0]), inputs, batch_size=EVALUATED_TOGETHER)
+
+
 @programs("logits", "workers")
 def measure_workers(
     params: Params, inputs: jax.Array, labels: jax.Array, owner: jax.Array, *, logits: Logits, workers: int
@@ -145,6 +151,10 @@ class Classifier(Workload, named=False):
         if self.training_loss:
             measures["training_loss"] = measure(params, *self._training_data[:2], logits=self.logits)["test_loss"]
         return measures
+
+    def outputs(self, params: Params) -> jax.Array:
+        """Return the probabilities of the classes for each test example, (examples, …, classes)."""
+        return probabilities(params, self._test_data[0], logits=self.logits)
 
     @property
     def evaluate_workers(self) -> Callable[[Params], dict[str, jax.Array]] | None:  # type: ignore[override]

@@ -53,11 +53,12 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads", example="Quad
     """A loss, its training data and its evaluation: `Workload(init=…, loss=…)` of your functions, or a class.
 
     A class of your own annotates its arguments and has the methods `init(key)` and `loss(params, batch, key)`, and
-    where they are wanted `gradient`, `draw` (the `noise` of below), `evaluate` and `evaluate_workers`. Arguments named
-    `data`, `batch_size`, `parts`, `weights` and `workers` have the same meaning as here, and `data` may be a data set,
-    of which a `datasets.partition` gives each worker its part. Numbers are traced, so that another one compiles no
-    other program, and fields marked `asyncsim.static` choose code. While a program is compiled, `self.data` of a data
-    set has its `shape` and number of `classes` only: examples reach the loss as its mini-batch.
+    where they are wanted `gradient`, `draw` (the `noise` of below), `evaluate`, `evaluate_workers` and `outputs`, which
+    returns (examples, …) of parameters, by which the models of workers on a graph are compared. Arguments named `data`,
+    `batch_size`, `parts`, `weights` and `workers` have the same meaning as here, and `data` may be a data set, of which
+    a `datasets.partition` gives each worker its part. Numbers are traced, so that another one compiles no other
+    program, and fields marked `asyncsim.static` choose code. While a program is compiled, `self.data` of a data set has
+    its `shape` and number of `classes` only: examples reach the loss as its mini-batch.
 
     A mini-batch is `batch_size` examples of `data`, each epoch of each worker a fresh shuffle without replacement, of
     all examples or of the worker's own part. Without `data` it is drawn by `noise(key)`, and without either it is None.
@@ -140,7 +141,7 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads", example="Quad
     name = ""
     not_settings: ClassVar[tuple[str, ...]] = ("data", "counts", "groups")
     # Methods and arguments that a class has, if it needs them, in place of these.
-    loss = gradient = draw = evaluate = evaluate_workers = data = cast(Any, None)
+    loss = gradient = draw = evaluate = evaluate_workers = outputs = data = cast(Any, None)
     measures = cast("tuple[str, ...] | None", None)  # names of the measures of `evaluate`, where they are known
     worker_measures = cast("tuple[str, ...] | None", None)  # the same of `evaluate_workers`
     quantities = cast("dict[str, Callable[[Any], Any]]", {})  # name -> function of a commit that can be recorded by it
