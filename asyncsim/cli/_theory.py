@@ -20,6 +20,7 @@ from asyncsim.cli._options import FieldCommand, flag_of
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import StageBar
 from asyncsim.cluster import Cluster, Gossip, Hierarchy, Network, Pipeline, Rollouts, rollouts, simulate
+from asyncsim.cluster.rollouts._presets import DECIDED
 from asyncsim.components._field import Field, describe_changes
 from asyncsim.components._settings import every_setting, settings_of_class
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
@@ -165,9 +166,10 @@ def fields_of_kind(kind: str) -> list[Field]:
     words = settings_of_class(getattr(rollouts, kind), PRESETS[kind]).values()
     words = [replace(field, group="Cluster") for field in words]
     usual = {field.name: field.value for field in cluster_settings(ENGINES).values()}
-    # A library's arguments decide some of the general ones. Those that they leave at their usual values stay flags.
+    # A library decides some of the general arguments, by its own or for all of them. The others stay flags.
+    decided = {*PRESETS[kind], *DECIDED[kind]}
     named = [field for field in words if field.name in PRESETS[kind]]
-    return [*named, *(f for f in fields if f.name not in PRESETS[kind] and f.value == usual[f.name])]
+    return [*named, *(f for f in fields if f.name not in decided and f.value == usual[f.name])]
 
 
 def hierarchy_fields(**components: str) -> list[Field]:
@@ -369,6 +371,7 @@ def staleness_of_kind(cluster: Rollouts | Pipeline | Hierarchy, commits: int, se
     numbers = {"measured": measured, "predicted": predicted, "simulated": note, "seed": seed}
     bounds = predicted.get("samples_per_second", [])
     numbers["binding"] = min(bounds, key=itemgetter("value"))["reason"] if bounds else None
+    numbers["bounds_leave_out"] = systems.bounds_leave_out(cluster) if bounds and isinstance(cluster, Rollouts) else []
     shares, subtitle = np.bincount(staleness) / len(staleness), describe_changes(cluster_settings(cluster).values())
     draw = partial(draw_system_page, first=first, shares=shares, title=title, subtitle=subtitle)
     return Report(numbers, partial(print_staleness_of_kind, numbers), draw, SYSTEM_SIZE)
@@ -391,8 +394,12 @@ def print_staleness_of_kind(numbers: Mapping[str, Any]) -> None:
     click.echo(f"\nSimulated: {numbers['simulated']}")
     if numbers["binding"]:
         bounds = numbers["predicted"]["samples_per_second"]
-        rest = ", ".join(f"{bound['reason']} {number(bound['value'])}" for bound in bounds)
+        values = {"slots": "none", "trainer": "none", "lead": "none"}
+        values |= {bound["reason"]: number(bound["value"]) for bound in bounds}
+        rest = ", ".join(f"{name} {value}" for name, value in values.items())
         click.echo(f"Binding: {numbers['binding']}, the smallest of the bounds in samples per second ({rest})")
+        if numbers["bounds_leave_out"]:
+            click.echo(f"The bounds leave out {', '.join(numbers['bounds_leave_out'])}")
 
 
 staleness = report_command("staleness", STALENESS_HELP, staleness_fields, staleness_of)

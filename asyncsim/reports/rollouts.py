@@ -27,6 +27,7 @@ from asyncsim.workloads import Bits
 __all__ = [
     "WARM_UP",
     "Prediction",
+    "bounds_leave_out",
     "measured_of_pipeline",
     "predictions",
     "predictions_of_pipeline",
@@ -148,6 +149,18 @@ def throughput_bounds(rollouts: Rollouts) -> theory.ThroughputBounds:
     same = ("slots", "group", "batch", "generate", "lead", "refill", "sync_every", "steps_per_take", "signal")
     settings: Any = {name: getattr(rollouts, name) for name in same}
     return theory.throughput_bounds(**settings, train=rollouts.train.mean + _pause(rollouts))
+
+
+def bounds_leave_out(rollouts: Rollouts) -> list[str]:
+    """Return what slows these rollouts down and is in none of the bounds."""
+    reasons = {
+        "the wait for the last sample before new weights": rollouts.during_sync == "drain",
+        "the wait for the oldest group": rollouts.order not in UNBOUNDED,
+        "groups that are dropped": rollouts.capacity is not None or rollouts.max_age is not None,
+        "the time of rewards": not is_zero(rollouts.reward),
+        "faults of engines": bool(rollouts.faults),
+    }
+    return [reason for reason, holds in reasons.items() if holds]
 
 
 def _of_faults(rollouts: Rollouts, generate: Delay) -> Iterator[tuple[str, Prediction]]:

@@ -14,6 +14,7 @@ from asyncsim.cli._options import flag_of
 from asyncsim.cli._progress import StageBar
 from asyncsim.cli._theory import PRESETS, cluster_of
 from asyncsim.cluster import Cluster, Network, Server, protocols
+from asyncsim.cluster.rollouts._presets import DECIDED
 from asyncsim.reports import rollouts
 from asyncsim.reports import stability as reports
 from asyncsim.reports import staleness as module
@@ -217,6 +218,23 @@ def test_the_bound_that_binds_is_named_and_all_are_shown(command, flags, binding
     assert numbers["measured"]["samples_per_second"] <= 1.05 * bounds[binding]
 
 
+@pytest.mark.whole_pages
+@pytest.mark.parametrize(
+    ("system", "left_out"),
+    [
+        ("openrlhf", "the wait for the last sample before new weights"),
+        ("torchtitan --window 2", "the wait for the oldest group"),
+        ("tinker --reward 1", "groups that are dropped, the time of rewards"),
+        ("areal", None),
+    ],
+)
+def test_what_the_bounds_leave_out_is_named(command, system, left_out):
+    """A system that is far below the smallest bound is slow for another reason."""
+    out = command("staleness", "--cluster", *system.split(), "--commits", 160).out
+    assert f"The bounds leave out {left_out}\n" in out if left_out else "leave out" not in out
+    assert ("lead none" in out) == system.startswith("tinker")
+
+
 def test_every_library_has_its_flags(command):
     shown = {name: command("staleness", "--cluster", name, "--help").out for name in PRESETS}
     for name, usual in PRESETS.items():
@@ -224,6 +242,10 @@ def test_every_library_has_its_flags(command):
     assert "--max-head-offpolicyness" in shown["areal"]
     assert "--lead " not in shown["areal"]  # which the flag above decides
     assert "--prompt" not in shown["areal"]  # which takes a function
+    for name, decided in DECIDED.items():
+        assert not [word for word in decided if f"{flag_of(word)} " in shown[name]], name
+    twice = ("--cluster", "slime", "--num-steps-per-rollout", 4, "--sync-every", 2)
+    assert_one_line(command("staleness", *twice), 2, "`sync_every` is not a field of this scenario")
 
 
 @pytest.mark.whole_pages

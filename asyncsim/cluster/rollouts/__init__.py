@@ -3,7 +3,7 @@
 All take the arguments of `asyncsim.Rollouts` by name as well: `slots`, `group`, `batch`, `generate`, `train`, and the
 others that a library's own arguments do not decide.
 
-Neighbours use `_ledger` (one row per sample, and its summary).
+Neighbours use `_ledger` (one row per sample, and its summary) and `_presets` (which arguments each function decides).
 """
 
 from asyncsim.cluster.rollouts._presets import (

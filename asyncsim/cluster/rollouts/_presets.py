@@ -2,13 +2,44 @@
 
 from typing import Annotated, Any, Literal
 
-from asyncsim._checks import require_count
+from asyncsim._checks import brief, require_count, require_integer, require_not_negative
 from asyncsim.cluster.rollouts._rollouts import Rollouts
 from asyncsim.components._checked import checked
 
+_Lead = Annotated[float, require_not_negative, "Give steps, for example 1."]
+_Versions = Annotated[int, require_integer, "Give a whole number, for example 1."]
+_Steps = Annotated[int, require_count, "Give a number of steps, for example 1."]
+DECIDED = {  # preset -> arguments of `Rollouts` that follow from its own
+    "areal": ("lead",),
+    "blocking_queue": ("lead",),
+    "nemo_rl": ("lead", "max_age", "order"),
+    "openrlhf": ("lead", "during_sync"),
+    "prime_rl": ("lead", "max_age"),
+    "queue": ("capacity",),
+    "roll": ("lead",),
+    "skyrl": ("lead",),
+    "slime": ("lead", "steps_per_take", "sync_every"),
+    "tinker": ("max_age",),
+    "tinker_ahead": ("lead",),
+    "torchtitan": ("lead",),
+    "trl": ("max_age", "sync_every"),
+    "verl": ("lead", "sync_every", "during_sync"),
+}
+
+
+def _make(preset: str, words: dict[str, Any], system: dict[str, Any]) -> Rollouts:
+    """Make the rollouts of a preset, whose other arguments do not say once more what its own decide."""
+    for name in DECIDED[preset]:
+        if name in words and name in system:
+            raise ValueError(
+                f"`{name}` follows from the other arguments of {preset}; got {brief(system[name])}. Leave it out, or "
+                "use `asyncsim.Rollouts`."
+            )
+    return Rollouts(**{**words, **system})
+
 
 @checked
-def areal(*, max_head_offpolicyness: float, **system: Any) -> Rollouts:
+def areal(*, max_head_offpolicyness: _Lead, **system: Any) -> Rollouts:
     """Make rollouts as AReaL schedules them: a lead, the oldest of the complete groups, and nothing dropped.
 
     Its executor sorts the complete groups by the time at which they began (`workflow_executor.py` at commit 0db3083).
@@ -26,11 +57,11 @@ def areal(*, max_head_offpolicyness: float, **system: Any) -> Rollouts:
     References:
         Fu et al. 2025, arXiv 2505.24298.
     """
-    return Rollouts(**{"lead": max_head_offpolicyness, "order": "stalest", **system})
+    return _make("areal", {"lead": max_head_offpolicyness, "order": "stalest"}, system)
 
 
 @checked
-def skyrl(*, max_staleness_steps: float, **system: Any) -> Rollouts:
+def skyrl(*, max_staleness_steps: _Lead, **system: Any) -> Rollouts:
     """Make rollouts as SkyRL's fully asynchronous trainer schedules them: a lead, and the groups complete first.
 
     Args:
@@ -38,14 +69,14 @@ def skyrl(*, max_staleness_steps: float, **system: Any) -> Rollouts:
         **system: The other arguments of `asyncsim.Rollouts`. `slots` is the number of its parallel generation workers
             times `group`.
     """
-    return Rollouts(**{"lead": max_staleness_steps, **system})
+    return _make("skyrl", {"lead": max_staleness_steps}, system)
 
 
 @checked
 def verl(
     *,
-    staleness_threshold: float,
-    trigger_parameter_sync_step: int = 1,
+    staleness_threshold: _Lead,
+    trigger_parameter_sync_step: _Steps = 1,
     partial_rollout: bool = True,
     **system: Any,
 ) -> Rollouts:
@@ -70,11 +101,13 @@ def verl(
         (0.5, 4, 'drain')
     """
     words = {"lead": staleness_threshold, "sync_every": trigger_parameter_sync_step}
-    return Rollouts(**{**words, "during_sync": "pause" if partial_rollout else "drain", **system})
+    return _make("verl", {**words, "during_sync": "pause" if partial_rollout else "drain"}, system)
 
 
 @checked
-def torchtitan(*, target_off_policy_steps: float, window: int, **system: Any) -> Rollouts:
+def torchtitan(
+    *, target_off_policy_steps: _Lead, window: Annotated[int, require_count, "Give a number of groups."], **system: Any
+) -> Rollouts:
     """Make rollouts as torchtitan schedules them: a lead, and a window in the order of opening.
 
     Args:
@@ -82,12 +115,12 @@ def torchtitan(*, target_off_policy_steps: float, window: int, **system: Any) ->
         window: W, groups among which a complete one may overtake older ones, for example 16.
         **system: The other arguments of `asyncsim.Rollouts`.
     """
-    return Rollouts(**{"lead": target_off_policy_steps, "order": "window", "window": window, **system})
+    return _make("torchtitan", {"lead": target_off_policy_steps, "order": "window", "window": window}, system)
 
 
 @checked
 def nemo_rl(
-    *, sampling: Literal["in_order", "ready_first", "windowed"], max_trajectory_age_steps: int, **system: Any
+    *, sampling: Literal["in_order", "ready_first", "windowed"], max_trajectory_age_steps: _Versions, **system: Any
 ) -> Rollouts:
     """Make rollouts as NeMo-RL samples its replay buffer.
 
@@ -106,13 +139,13 @@ def nemo_rl(
         'submission'
     """
     if sampling == "windowed":
-        return Rollouts(**{"max_age": max_trajectory_age_steps, **system})
+        return _make("nemo_rl", {"max_age": max_trajectory_age_steps}, system)
     order = "submission" if sampling == "in_order" else "completion"
-    return Rollouts(**{"lead": max_trajectory_age_steps, "order": order, **system})
+    return _make("nemo_rl", {"lead": max_trajectory_age_steps, "order": order}, system)
 
 
 @checked
-def tinker(*, max_steps_off_policy: int, **system: Any) -> Rollouts:
+def tinker(*, max_steps_off_policy: _Versions, **system: Any) -> Rollouts:
     """Make rollouts as tinker's recipes scheduled them until July 2026: groups that are too old are dropped.
 
     See `tinker_ahead` for the present rule.
@@ -121,11 +154,11 @@ def tinker(*, max_steps_off_policy: int, **system: Any) -> Rollouts:
         max_steps_off_policy: K, versions that a group may be old (`max_age`), for example 4.
         **system: The other arguments of `asyncsim.Rollouts`.
     """
-    return Rollouts(**{"max_age": max_steps_off_policy, **system})
+    return _make("tinker", {"max_age": max_steps_off_policy}, system)
 
 
 @checked
-def tinker_ahead(*, sampling_steps_ahead: float, **system: Any) -> Rollouts:
+def tinker_ahead(*, sampling_steps_ahead: _Lead, **system: Any) -> Rollouts:
     """Make rollouts as tinker's recipes schedule them since July 2026: a lead, oldest weights first, nothing dropped.
 
     Args:
@@ -136,11 +169,11 @@ def tinker_ahead(*, sampling_steps_ahead: float, **system: Any) -> Rollouts:
     References:
         The documentation of `AsyncConfig` of tinker-cookbook at commit 8bf7dd6.
     """
-    return Rollouts(**{"lead": sampling_steps_ahead, "order": "stalest", **system})
+    return _make("tinker_ahead", {"lead": sampling_steps_ahead, "order": "stalest"}, system)
 
 
 @checked
-def trl(*, max_staleness: int, weight_sync_steps: int = 1, **system: Any) -> Rollouts:
+def trl(*, max_staleness: _Versions, weight_sync_steps: _Steps = 1, **system: Any) -> Rollouts:
     """Make rollouts as TRL's asynchronous GRPO trainer schedules them: groups of too old weights are dropped.
 
     Args:
@@ -154,11 +187,11 @@ def trl(*, max_staleness: int, weight_sync_steps: int = 1, **system: Any) -> Rol
         TRL's page on asynchronous GRPO at commit 00c802b (before version 1.18).
     """
     max_age = (max_staleness + 1) * weight_sync_steps - 1
-    return Rollouts(**{"max_age": max_age, "sync_every": weight_sync_steps, **system})
+    return _make("trl", {"max_age": max_age, "sync_every": weight_sync_steps}, system)
 
 
 @checked
-def roll(*, async_generation_ratio: int, **system: Any) -> Rollouts:
+def roll(*, async_generation_ratio: _Versions, **system: Any) -> Rollouts:
     """Make rollouts as ROLL's asynchronous pipelines schedule them: a lead in whole batches.
 
     Args:
@@ -169,11 +202,11 @@ def roll(*, async_generation_ratio: int, **system: Any) -> Rollouts:
     References:
         ROLL's guide to asynchronous training, in which only whole numbers are supported (2025).
     """
-    return Rollouts(**{"lead": async_generation_ratio, **system})
+    return _make("roll", {"lead": async_generation_ratio}, system)
 
 
 @checked
-def slime(*, num_steps_per_rollout: int = 1, ahead: int = 1, **system: Any) -> Rollouts:
+def slime(*, num_steps_per_rollout: _Steps = 1, ahead: _Versions = 1, **system: Any) -> Rollouts:
     """Make rollouts as slime schedules them: k steps on one rollout, and new weights once the next one is complete.
 
     Args:
@@ -193,11 +226,11 @@ def slime(*, num_steps_per_rollout: int = 1, ahead: int = 1, **system: Any) -> R
         slime's `train_async.py` at commit 03f3392.
     """
     words = {"lead": ahead, "steps_per_take": num_steps_per_rollout, "sync_every": num_steps_per_rollout}
-    return Rollouts(**{**words, "during_sync": "drain", **system})
+    return _make("slime", {**words, "during_sync": "drain"}, system)
 
 
 @checked
-def openrlhf(*, async_queue_size: int = 1, partial_rollout_enable: bool = False, **system: Any) -> Rollouts:
+def openrlhf(*, async_queue_size: _Versions = 1, partial_rollout_enable: bool = False, **system: Any) -> Rollouts:
     """Make rollouts as OpenRLHF's asynchronous trainer schedules them: the generator waits for room in the queue.
 
     Args:
@@ -212,7 +245,7 @@ def openrlhf(*, async_queue_size: int = 1, partial_rollout_enable: bool = False,
         OpenRLHF 0.8.2 to 0.11.0.
     """
     during_sync = "pause" if partial_rollout_enable else "drain"
-    return Rollouts(**{"lead": async_queue_size, "during_sync": during_sync, **system})
+    return _make("openrlhf", {"lead": async_queue_size, "during_sync": during_sync}, system)
 
 
 @checked
@@ -231,11 +264,11 @@ def blocking_queue(*, batches: Annotated[int, require_count, "Give the capacity 
         >>> blocking_queue(batches=1, slots=64, group=4, batch=8, generate=law, train=law).lead
         2.0
     """
-    return Rollouts(**{"lead": batches + 1, **system})
+    return _make("blocking_queue", {"lead": batches + 1}, system)
 
 
 @checked
-def prime_rl(*, max_off_policy_steps: int = 8, target_lag: float = 1, **system: Any) -> Rollouts:
+def prime_rl(*, max_off_policy_steps: _Versions = 8, target_lag: _Lead = 1, **system: Any) -> Rollouts:
     """Make rollouts as prime-rl schedules them: a lead, and groups under way that are too old are aborted.
 
     Args:
@@ -243,7 +276,7 @@ def prime_rl(*, max_off_policy_steps: int = 8, target_lag: float = 1, **system: 
         target_lag: Steps by which generation may lead (`lead`).
         **system: The other arguments of `asyncsim.Rollouts`.
     """
-    return Rollouts(**{"lead": target_lag, "max_age": max_off_policy_steps, "stale": "abort", **system})
+    return _make("prime_rl", {"lead": target_lag, "max_age": max_off_policy_steps, "stale": "abort"}, system)
 
 
 @checked
@@ -263,4 +296,4 @@ def queue(
     References:
         Dong, Goel and Yu 2026, "Staleness in fully asynchronous RL", Applied Compute.
     """
-    return Rollouts(**{"batch": batch, "capacity": batches * batch, **system})
+    return _make("queue", {"batch": batch, "capacity": batches * batch}, system)

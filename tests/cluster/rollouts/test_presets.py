@@ -5,6 +5,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays, rollouts
+from asyncsim.cluster.rollouts._presets import DECIDED
 
 SYSTEM = {"slots": 24, "group": 2, "generate": delays.LogNormal(1.0, 1.5), "train": delays.Constant(0.2)}
 SYNC = {"sync": delays.Constant(0.1)}
@@ -76,3 +77,58 @@ def test_groups_with_the_oldest_weights_are_taken_first(name, lead):
         here = trace.version == step
         waits = (trace.version > step) & (trace.arrive_time < trace.serve_time[here][0])
         assert not waits.any() or trace.read_version[waits].min() >= trace.read_version[here].max()
+
+
+WORDS = [  # preset, its arguments, and what `Rollouts` they make
+    ("areal", {"max_head_offpolicyness": 4}, {"lead": 4.0, "order": "stalest"}),
+    ("skyrl", {"max_staleness_steps": 0.5}, {"lead": 0.5, "order": "completion"}),
+    ("verl", {"staleness_threshold": 0.1}, {"lead": 0.1, "sync_every": 1, "during_sync": "pause"}),
+    ("verl", {"staleness_threshold": 1} | DRAINED, {"lead": 1.0, "sync_every": 4, "during_sync": "drain"}),
+    ("torchtitan", {"target_off_policy_steps": 2, "window": 16}, {"lead": 2.0, "order": "window", "window": 16}),
+    ("nemo_rl", {"sampling": "in_order", "max_trajectory_age_steps": 3}, {"lead": 3.0, "order": "submission"}),
+    ("nemo_rl", {"sampling": "ready_first", "max_trajectory_age_steps": 3}, {"lead": 3.0, "max_age": None}),
+    ("nemo_rl", {"sampling": "windowed", "max_trajectory_age_steps": 3}, {"lead": None, "max_age": 3}),
+    ("tinker", {"max_steps_off_policy": 4}, {"lead": None, "max_age": 4, "stale": "drop"}),
+    ("tinker_ahead", {"sampling_steps_ahead": 4}, {"lead": 4.0, "max_age": None, "order": "stalest"}),
+    ("trl", {"max_staleness": 4}, {"lead": None, "max_age": 4, "sync_every": 1}),
+    ("trl", {"max_staleness": 0, "weight_sync_steps": 5}, {"max_age": 4, "sync_every": 5}),
+    ("trl", {"max_staleness": 3, "weight_sync_steps": 2}, {"max_age": 7, "sync_every": 2}),
+    ("roll", {"async_generation_ratio": 2}, {"lead": 2.0, "max_age": None}),
+    ("slime", {}, {"lead": 1.0, "steps_per_take": 1, "sync_every": 1, "during_sync": "drain"}),
+    ("slime", {"num_steps_per_rollout": 8, "ahead": 0}, {"lead": 0.0, "steps_per_take": 8, "sync_every": 8}),
+    ("openrlhf", {}, {"lead": 1.0, "during_sync": "drain"}),
+    ("openrlhf", {"async_queue_size": 3, "partial_rollout_enable": True}, {"lead": 3.0, "during_sync": "pause"}),
+    ("blocking_queue", {"batches": 4}, {"lead": 5.0, "capacity": None}),
+    ("prime_rl", {}, {"lead": 1.0, "max_age": 8, "stale": "abort"}),
+    ("queue", {"batches": 3}, {"lead": None, "capacity": 12}),
+]
+
+
+@pytest.mark.parametrize(("name", "words", "made"), WORDS)
+def test_words_of_a_library_are_arguments_of_rollouts(name, words, made):
+    system = getattr(rollouts, name)(batch=4, **SYSTEM | words)
+    assert {argument: getattr(system, argument) for argument in made} == made
+
+
+@pytest.mark.parametrize(("name", "words", "made"), WORDS)
+def test_what_a_library_decides_is_not_given_twice(name, words, made):
+    """One of the two values would be lost in silence."""
+    for argument in set(made) & set(DECIDED[name]):
+        if made[argument] is not None:
+            with pytest.raises(ValueError, match=rf"`{argument}` follows from the other arguments of {name}; got"):
+                getattr(rollouts, name)(batch=4, **SYSTEM | words | {argument: made[argument]})
+
+
+def test_every_library_has_its_words_in_the_table():
+    assert set(DECIDED) == set(rollouts.__all__) == {name for name, _, _ in WORDS}
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "refused"),
+    [(name, words, word) for name, words, _ in WORDS for word, value in words.items() if type(value) in (int, float)],
+)
+def test_a_wrong_word_is_refused_by_its_name(name, words, refused):
+    """And not by that of an argument which the user has not written."""
+    for value in (-1, float("nan"), "many", True):
+        with pytest.raises((TypeError, ValueError), match=rf"`{refused}` must"):
+            getattr(rollouts, name)(batch=4, **SYSTEM | words | {refused: value})
