@@ -1,6 +1,7 @@
 """The scenarios about rollouts: orders, splits of GPUs, discards, and stale policy gradients."""
 
 import numpy as np
+import pytest
 
 from asyncsim.workloads import _bits
 from tests.scenarios.run import load, run, run_loaded
@@ -43,6 +44,19 @@ def test_the_split_that_is_printed_is_measured():
     assert numbers["formula_leaves_out"] == "the lead, which binds"
     assert numbers["binding"][numbers["splits"] == numbers["formula_split"]] == "lead"
     assert 0.97 * numbers["bound"].min() < numbers["best_period"] < 1.2 * numbers["bound"].min()
+
+
+def test_sixty_four_gpus_take_what_the_lead_admits():
+    """Steps of .44 with 12 to 25 GPUs that generate, where the formula without a lead has 32 and .125."""
+    numbers = run("rollout_split", gpus=64, leads=(4.0,), steps=60)
+    assert (numbers["formula_split"], numbers["formula_period"]) == (32, 0.125)
+    assert numbers["formula_leaves_out"] == "the lead, which binds"
+    error = 0.02  # of 54 steps of which each waits for a few of the longest samples
+    assert numbers["best_period"] == pytest.approx(0.44, abs=error)
+    for generating in (12, 25):
+        assert numbers["fastest"][numbers["splits"] == generating][0] == pytest.approx(0.44, abs=error)
+    assert numbers["best_split"] < 32
+    assert numbers["fastest"][numbers["splits"] == 32][0] > numbers["bound_of_formula_split"] > 3 * 0.125
 
 
 def test_rollout_discards():

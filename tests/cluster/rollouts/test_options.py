@@ -45,6 +45,31 @@ def test_the_period_of_four_steps_with_and_without_a_common_take(steps_per_take,
         assert z_score(periods, theory.synchronous_period(generate=LONG, train=16.0, samples=64)) < EXACT
 
 
+@pytest.mark.parametrize("refill", ["sample", "group"])
+@pytest.mark.parametrize(("steps", "batch", "lead"), [(2, 8, 0), (3, 5, 0), (8, 2, 0), (2, 8, 1), (3, 5, 2), (8, 2, 1)])
+def test_other_takes_are_as_old_as_their_place_and_the_lead_say(steps, batch, lead, refill):
+    """A take of k steps of b groups with a lead of L takes: ages k·L, …, k·L + k - 1, b of each, once L takes wait."""
+    made = asim.Rollouts(
+        slots=4 * (lead + 1) * steps * batch, group=4, batch=batch, generate=ONE, train=delays.Constant(9.0),
+        lead=lead, sync_every=steps, steps_per_take=steps, refill=refill,
+    )  # fmt: skip
+    ages = asim.simulate(made, commits=6 * steps * batch).staleness
+    late = ages[(lead + 1) * steps * batch :]
+    assert late.tolist() == np.resize(np.repeat(steps * lead + np.arange(steps), batch), len(late)).tolist()
+
+
+@pytest.mark.parametrize(("steps", "batch"), [(2, 8), (8, 2), (3, 5), (6, 1)])
+def test_other_takes_have_the_period_of_one_batch_of_all_their_samples(steps, batch):
+    """The longest of k·b·S samples, and then k steps."""
+    settings = {**DRAINED, "slots": 4 * steps * batch, "batch": batch, "lead": 0}
+    periods = steps / measured(**settings, steps=60 * steps, sync_every=steps, steps_per_take=steps)["steps_per_second"]
+    expected = theory.synchronous_period(generate=LONG, train=4.0 * steps, samples=4 * steps * batch)
+    assert z_score(periods, expected) < EXACT
+    if batch == 1:  # one group a step: the sum of its parts by simulation of the longest sample alone
+        longest = LONG.sample(np.random.default_rng(9), (4000, 24)).max(axis=1)
+        assert abs(longest.mean() + 24.0 - expected) < EXACT * error_of(longest)
+
+
 def test_steps_of_one_take_follow_one_another_without_a_wait():
     ledger = asim.Rollouts(**DRAINED, lead=2, steps_per_take=3).ledger(commits=120)
     inner = np.arange(len(ledger.steps.begin)) % 3 > 0
@@ -59,6 +84,37 @@ def test_groups_without_a_signal_slow_rollouts_down_by_their_share():
     assert queue.staleness == pytest.approx(2.942, abs=EXACT * 0.002)
     for name, expected in (("steps_per_second", 2.8), ("staleness", queue.staleness), ("wasted", 0.3)):
         assert z_score(found[name], expected) < EXACT, name
+
+
+@pytest.mark.parametrize(
+    ("signal", "slots", "batch", "train"), [(0.3, 48, 8, 0.3), (0.9, 20, 4, 0.1), (0.5, 64, 16, 0.2)]
+)
+def test_other_shares_and_pools_have_the_staleness_of_their_queue(signal, slots, batch, train):
+    """The groups without a signal take their slots' time, and are in no queue."""
+    settings = {"slots": slots, "group": 1, "batch": batch, "generate": EXPONENTIAL, "train": delays.Constant(train)}
+    found = measured(steps=800, warm_up=50, signal=signal, **settings)
+    queue = theory.unbounded_queue(mean=1.0, train=train, slots=slots, samples=batch, signal=signal)
+    for name, expected in (("staleness", queue.staleness), ("queue", queue.queue), ("trainer_idle", queue.idle)):
+        assert z_score(found[name], expected) < EXACT, name
+
+
+@pytest.mark.parametrize("refill", ["sample", "group"])
+@pytest.mark.parametrize(
+    ("slots", "group", "batch", "signal", "law"),
+    [
+        (32, 1, 8, 0.3, EXPONENTIAL),
+        (16, 1, 4, 0.9, delays.LogNormal(2.0, 1.0)),
+        (48, 4, 4, 0.5, delays.Gamma(1.0, 0.5)),
+        (24, 3, 2, 0.7, ONE),
+    ],
+)
+def test_other_pools_lose_the_share_without_a_signal(slots, group, batch, signal, law, refill):
+    """Rate q·C/(b·E L), where L is the time for which a group holds slots, S·G by sample and S·max by group."""
+    settings = {"slots": slots, "group": group, "batch": batch, "generate": law, "train": delays.Constant(1e-3)}
+    found = measured(steps=500, warm_up=50, signal=signal, refill=refill, **settings)
+    held = law.mean if refill == "sample" else theory.synchronous_period(generate=law, train=0.0, samples=group)
+    assert z_score(found["steps_per_second"], signal * slots / (batch * group * held)) < EXACT
+    assert z_score(found["wasted"], 1 - signal) < EXACT
 
 
 @pytest.mark.parametrize("order", ["completion", "submission"])
