@@ -121,7 +121,7 @@ def calibrate(
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {brief(method)}. Leave it out.")
         return _assemble(log, shorten(log), LIKELIHOOD, seed, *fit_rollouts(log, model, law, seed))
     log, collected, may_wait = commit_by_commit(log)
-    log = replace(log, notes=(*log.notes, *collected, *_about_local_steps(log)))
+    log = replace(log, notes=(*log.notes, *collected, *_about_local_steps(log, model)))
     present = presence(log.worker, log.commit_time, log.workers)
     together, place = by_place(log, present)
     used = shorten(steady_part(together, present, LEAST_COMMITS))
@@ -145,16 +145,18 @@ def calibrate(
     return _assemble(together, used, NPE, seed, values, (*stages.notes, *found), evidence)
 
 
-def _about_local_steps(log: Trace) -> list[str]:
+def _about_local_steps(log: Trace, model: Model | None) -> list[str]:
     """Say that a fit is of whole jobs where the log's jobs are known to have several local steps."""
     if log.local_steps is None or not (log.local_steps > 1).any():
         return []
+    if model is not None and model.middle().local_steps is not None:
+        return []  # Its laws are those of one step.
     least, most = int(log.local_steps.min()), int(log.local_steps.max())
     steps = f"{least}" if least == most else f"{least} to {most}"
     return [
-        f"Jobs of this log have {steps} local steps, and the fit is of whole jobs: in a scenario whose rule has a "
-        "window, each local step would take the time of a job. Give it a law of one step, with 1/H of the mean and √H "
-        "times the cv."
+        f"Jobs of this log have {steps} local steps, and the fit is of whole jobs: a scenario whose rule has a window "
+        "refuses it, because each local step would take the time of a job. Give it a law of one step, with 1/H of the "
+        "mean and √H times the cv."
     ]
 
 

@@ -109,7 +109,11 @@ class Fit:
 
     @cached_property
     def cluster(self) -> Any:
-        """The cluster of the estimates, or `asyncsim.Rollouts` if the log is of rollouts."""
+        """The cluster of the estimates, or `asyncsim.Rollouts` if the log is of rollouts.
+
+        Its jobs are those of the log, each with `local_steps` = 1. If they have H local steps, the law of one step has
+        1/H of the mean and √H times the coefficient of variation.
+        """
         return self.with_workers(self.workers)
 
     def with_workers(self, workers: int, add: Mapping[str, int] | None = None) -> Any:
@@ -207,6 +211,12 @@ class Fit:
         model, workers = self._joined_by(workers, add)
         self._require_answer(workers)
         systems = model.sample(np.random.default_rng([seed, 2]), draws, workers)
+        if "local_steps" in changes and getattr(systems[0], "local_steps", None) == 1:
+            raise ValueError(
+                f"`local_steps` must be left out, because the fitted law is that of whole jobs; got "
+                f"{brief(changes['local_steps'])}. Simulate an `asyncsim.Cluster` with the law of one step, which has "
+                "1/H of the mean and √H times the cv if the jobs of the log have H steps."
+            )
         rows = [
             model.simulated(override(system, **changes) if changes else system, steps, seed + number)
             for number, system in enumerate(systems)

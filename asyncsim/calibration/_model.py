@@ -443,8 +443,9 @@ def _with_workers(cluster: Cluster, workers: int) -> Cluster:
         cluster = replace(cluster, local_steps=1)
     if workers == cluster.workers:
         return cluster
-    compute, latency = (
-        [laws[i % len(laws)] for i in range(workers)] if isinstance(laws, tuple) else laws
-        for laws in (cluster.compute, cluster.network.latency)
+    compute, local_steps, latency = (
+        [each[i % len(each)] for i in range(workers)] if isinstance(each, tuple) else each
+        for each in (cluster.compute, cluster.local_steps, cluster.network.latency)
     )
-    return replace(cluster, workers=workers, compute=compute, network=replace(cluster.network, latency=latency))
+    network = replace(cluster.network, latency=latency)
+    return replace(cluster, workers=workers, compute=compute, local_steps=local_steps, network=network)

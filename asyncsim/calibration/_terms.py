@@ -66,7 +66,7 @@ def laws_of(name: str, cluster: Cluster) -> tuple[Any, float]:
     """Return one law, or one for each worker, and the seconds that are added to each of its draws."""
     network = cluster.network
     if name == "compute":
-        return cluster.compute, 0.0
+        return (cluster.compute if cluster.local_steps in (None, 1) else cluster.laws), 0.0  # The log has whole jobs.
     if name == "service":
         return cluster.server.service, 0.0
     return network.latency, network.download_seconds if name == "download" else network.upload_seconds

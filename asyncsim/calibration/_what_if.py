@@ -16,7 +16,8 @@ TEMPLATE = '''"""The system that was calibrated from {log}, with other values of
     asyncsim run {folder}/scenario.py --{varied} {most}
 
 The band holds what the log leaves open. `FIT.cluster` is the fitted system for scenarios of your own:
-`asim.Scenario(rule=…, workload=…, cluster=FIT.cluster)`.
+`asim.Scenario(rule=…, workload=…, cluster=FIT.cluster)`. Its jobs are those of the log: if the rule has a window and
+your jobs have H local steps, give the cluster the law of one step, with 1/H of the mean and √H times the cv.
 """
 
 from pathlib import Path

@@ -188,3 +188,41 @@ def test_the_fitted_cluster_of_workers_that_stop_takes_as_long_as_the_log():
     cluster = asim.calibrate(log, law="gamma").cluster
     assert cluster.compute.mean == pytest.approx(1.0, abs=4 * 0.5 / np.sqrt(1600))
     assert asim.simulate(cluster, commits=1600).seconds == pytest.approx(100.0, rel=0.06)
+
+
+WORKLOAD = asim.workloads.Quadratic([1.0])
+
+
+@pytest.mark.parametrize("local_steps", [16, (1, 1, 2, 4), None], ids=str)
+@pytest.mark.parametrize("window", [16, (1, 1, 2, 4)], ids=str)
+def test_no_cluster_of_a_fit_multiplies_whole_jobs(tmp_path, local_steps, window):
+    """Neither one of its file, of its samples, of other numbers of workers nor of a question."""
+    log = asim.simulate(asim.Cluster(4, Gamma(1.0, 0.3), local_steps=local_steps), commits=200)
+    fit = asim.calibrate(log, method="likelihood", law="gamma")
+    fit.save(tmp_path / "fit.json")
+    rule = asim.rules.LocalSGD(0.1, window=window)
+    clusters = [asim.Fit.load(tmp_path / "fit.json").cluster, *fit.sample(2)]
+    for cluster in clusters + [fit.with_workers(8)] * (window == 16):
+        with pytest.raises(
+            ValueError, match=r"`local_steps` must be the window .* got 1\. .* 1/H of their mean and √H"
+        ):
+            asim.Scenario(cluster, rule, WORKLOAD, commits=8)
+    with pytest.raises(ValueError, match=r"`local_steps` must be left out, .* got 16\. .* law of one step"):
+        fit.what_if(local_steps=16)
+
+
+@pytest.mark.parametrize("steps", [16, (2, 2, 8, 8)], ids=str)
+@pytest.mark.parametrize("law", [Gamma, asim.delays.ShiftedExponential])
+def test_a_model_whose_jobs_have_several_steps_is_fitted_to_one_step(law, steps):
+    """Its cluster has them, so that nothing is refused, and they may be changed."""
+    log = asim.simulate(asim.Cluster(4, law(1.0, 0.3), local_steps=steps), commits=400)
+    model = Model(lambda p: asim.Cluster(4, law(p["time"], 0.3), local_steps=steps), {"time": LogUniform(0.1, 10.0)})
+    fit = asim.calibrate(log, model, method="likelihood")
+    gradients = (np.bincount(log.worker, minlength=4) * np.broadcast_to(steps, 4)).sum()
+    assert fit.parameters["time"].estimate == pytest.approx(1.0, abs=3.5 * 0.3 / np.sqrt(gradients))
+    assert not any("local steps" in note for note in fit.notes)
+    asim.Scenario(fit.cluster, asim.rules.LocalSGD(0.1, window=steps), WORKLOAD, commits=8)
+    assert np.resize(steps, 6).tolist() == np.resize(fit.with_workers(6).local_steps, 6).tolist()
+    job = 1.0 if law is Gamma else 1.3
+    answer = fit.what_if(local_steps=4, draws=1, steps=2000)["throughput"]
+    assert answer.median == pytest.approx(1 / job, rel=0.05)

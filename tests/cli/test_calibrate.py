@@ -122,6 +122,25 @@ def test_answers_for_workers_of_a_class_have_intervals(command, two_classes):
     assert next(line.split() for line in printed.splitlines() if line.startswith("workers "))[-2:] == ["11", "12"]
 
 
+@pytest.mark.parametrize("sizes", ["12,16,24", "24,12,16,12"])
+def test_answers_for_sizes_and_workers_of_a_class_have_intervals(command, sizes):
+    """Twelve fast workers join each size, whose own workers are those of the log, again and again."""
+    means = [1.0] * 9 + [3.0] * 3
+    asim.simulate(asim.Cluster(12, [delays.Gamma(mean, 0.3) for mean in means]), commits=1200).to_csv("pushes.csv")
+    done = command("calibrate", "pushes.csv", "--law", "gamma", "--workers", sizes, "--add", "fast=12", "--json")
+    found = json.loads(done.out)["what_if"]
+    assert found["workers"] == [24, 28, 36]
+    truth = {"throughput": [22.0, 26.0, 32.0], "staleness": [23.0, 27.0, 35.0]}
+    for name, values in truth.items():
+        low, middle, high = (np.array(found[f"{name}{end}"]) for end in ("_low", "", "_high"))
+        assert (low <= middle).all()
+        assert (middle <= high).all()
+        np.testing.assert_allclose(middle, values, rtol=0.06)  # The mean has a standard error of 1 %.
+    (folder,) = {path.parent for path in Path().rglob("fit.json")}
+    assert folder.name.startswith("calibrate,log=pushes,law=gamma,workers=")
+    assert f"asyncsim run {folder}/scenario.py" in (folder / "scenario.py").read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -66,7 +66,7 @@ def test_other_takes_have_the_period_of_one_batch_of_all_their_samples(steps, ba
     expected = theory.synchronous_period(generate=LONG, train=4.0 * steps, samples=4 * steps * batch)
     assert z_score(periods, expected) < EXACT
     if batch == 1:  # one group a step: the sum of its parts by simulation of the longest sample alone
-        longest = LONG.sample(np.random.default_rng(9), (4000, 24)).max(axis=1)
+        longest = LONG.sample(np.random.default_rng(9), 4000 * 24).reshape(4000, 24).max(axis=1)
         assert abs(longest.mean() + 24.0 - expected) < EXACT * error_of(longest)
 
 
