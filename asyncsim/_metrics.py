@@ -25,9 +25,9 @@ class Metric(NamedTuple):
 METRICS = {
     "commits": Metric("commits", "count", "commits", None, "replayed"),
     "simulated_seconds": Metric("simulated seconds", "number", "s", None, "until the last of these commits"),
-    "mean_staleness": Metric("mean staleness", "number", "versions", None, "server versions from read to commit"),
-    "bytes_up": Metric("bytes up", "count", "bytes", None, "of updates, to the server"),
-    "bytes_down": Metric("bytes down", "count", "bytes", None, "of parameters, to the workers"),
+    "mean_staleness": Metric("mean staleness", "number", "versions", None, "versions from read to commit"),
+    "bytes_up": Metric("bytes up", "count", "bytes", None, "of updates, or of models between workers"),
+    "bytes_down": Metric("bytes down", "count", "bytes", None, "of parameters, from a server"),
     "initial_loss": Metric("initial loss", "number", "", None, "training loss at the initial parameters"),
     "final_loss": Metric("final loss", "number", "", False, "mean of each worker's last quarter, ≤ 50"),
     "test_loss": Metric("test loss", "number", "", False, "of the final central variable"),
@@ -40,6 +40,12 @@ METRICS = {
 SPENT = {  # where somebody gives the power or the prices of a cluster
     "joules": Metric("energy", "number", "J", False, "of workers, server and network"),
     "money": Metric("money", "number", "", False, "for machines and traffic"),
+}
+APART = {  # of several variables
+    "consensus_distance": Metric("consensus distance", "number", "", None, "(1/n) Σ |x_i - x̄|² of the models"),
+    "output_distance": Metric("output distance", "number", "", None, "the same of their outputs, on the test data"),
+    "worst_test_loss": Metric("worst test loss", "number", "", False, "of the worst of the models"),
+    "worst_test_accuracy": Metric("worst test accuracy", "share", "", True, "of the worst of the models"),
 }
 KEYS = tuple(METRICS)
 NOTABLE = ("diverged_at", "stuck")  # which a table of many runs has only if one of them is so
@@ -55,8 +61,8 @@ _DIRECTIONS = {
 
 def metric(name: str) -> Metric:
     """How a number is shown: one of a summary, or a metric of one's own, whose name says as much as it can."""
-    if name in METRICS or name in SPENT:
-        return (METRICS | SPENT)[name]
+    if name in (known := METRICS | SPENT | APART):
+        return known[name]
     directions = {better for word, better in _DIRECTIONS.items() if word in name.lower()}
     kind = "share" if "accuracy" in name.lower() else "number"
     better = directions.pop() if len(directions) == 1 else None

@@ -35,6 +35,7 @@ from asyncsim.trace import _csv as csv
 from asyncsim.trace._source import Contents, contents_of
 from asyncsim.trace._typed import Start
 from asyncsim.trace._values import PER_SECOND, Unit, start_in_seconds
+from asyncsim.trace._variables import is_on_graph
 
 # The parts of a worker's time, in the order of the table.
 MEANINGS = {
@@ -46,6 +47,9 @@ MEANINGS = {
     "service": "at the server",
     "down": "after a crash, or offline",
 }
+# Of workers on a graph, which have no server.
+ON_GRAPH = {name: MEANINGS[name] for name in MEANINGS if name not in ("queue", "service")}
+ON_GRAPH["upload"] = "of exchanges, until the commit"
 # How somebody writes a switch inside --power or --price.
 SWITCHES = {"true": True, "false": False}
 
@@ -82,22 +86,24 @@ def cost_options() -> list[click.Option]:
     ]
 
 
-def show_cost(costs: Cost, sizes_known: bool) -> None:
+def show_cost(costs: Cost, sizes_known: bool, trace: Trace) -> None:
     """Print the time in parts, and a line for each other number."""
-    rows = []
-    for name, seconds in costs.seconds.items():
+    rows, on_graph = [], is_on_graph(trace)
+    meanings = ON_GRAPH if on_graph else MEANINGS
+    for name, meaning in meanings.items():
+        seconds = costs.seconds[name]
         # A trace without commits has no duration, and then no share either.
         least, most = (percent(float(value) / (costs.duration or math.nan)) for value in (min(seconds), max(seconds)))
         total, share = number(float(seconds.sum())), percent(costs.shares[name])
-        rows.append((name, total, share, f"{least} to {most}", MEANINGS[name]))
+        rows.append((name, total, share, f"{least} to {most}", of_servers(meaning, trace)))
     rows.append(("sum", number(costs.workers * costs.duration), percent(1.0), "", ""))
     print_table(("time", "seconds", "share", "of a worker", ""), rows, flush=(0, 4), folded=(4,))
-    if costs.contains:
-        echo(f"\nThe trace does not separate these from compute: {', '.join(costs.contains)}.")
+    if contains := [name for name in costs.contains if name in meanings]:
+        echo(f"\nThe trace does not separate these from compute: {', '.join(contains)}.")
     echo()
     bytes_sent = [f"{value:,}" if sizes_known else ABSENT for value in (costs.bytes_up, costs.bytes_down)]
     lines = [("workers", f"{costs.workers:,}"), ("seconds", number(costs.duration))]
-    lines += zip(("bytes up", "bytes down"), bytes_sent, strict=True)
+    lines += [("bytes between workers", bytes_sent[0])] if on_graph else zip(BYTES, bytes_sent, strict=True)
     if costs.joules is not None:
         kilowatt_hours = number(costs.joules / JOULES_PER_KILOWATT_HOUR)
         lines.append((SPENT["joules"].label, f"{number(costs.joules)} J, {kilowatt_hours} kWh"))
@@ -110,7 +116,9 @@ def show_cost(costs: Cost, sizes_known: bool) -> None:
 
 FORMATS = {"csv": (".csv", Trace.to_csv), "chrome": (".json", Trace.to_chrome), "npz": (".npz", Trace.save)}
 
+BYTES = ("bytes up", "bytes down")
 MOST_NAMED = 8  # workers whose names are printed
+AT_SERVER = ("at_server", "knee")  # numbers that workers on a graph do not have
 ALL_STAGES = ("download", "upload", "queue", "service")  # in the computations of a log of commits alone
 PLOT_SIZE = (7.2, 4.4)  # inches
 
@@ -326,7 +334,7 @@ def cost(
     by_worker = {name: list(map(float, seconds)) for name, seconds in costs.seconds.items()}
     numbers = {**costs.summary(), **unknown, "by_worker": by_worker}
     numbers |= {} if machines is None else {"machines": machines}
-    print_results(numbers, as_json, lambda: show_cost(costs, sizes_known))
+    print_results(numbers, as_json, lambda: show_cost(costs, sizes_known, trace))
 
 
 def machines_of(trace: Trace, description: Mapping[str, Any]) -> Trace | Ledger | Timetable:
@@ -353,6 +361,8 @@ def show_report(report: TraceReport, trace: Trace) -> None:
     rows = [(name, number(value), "") for name, value in counts.items()]
     assumptions: list[str] = []
     for key, label in LABELS.items():
+        if key in AT_SERVER and is_on_graph(trace):
+            continue
         written, predicted = percent if key == "utilisation" else number, report.predicted.get(key)
         note = ""
         if predicted is not None:
@@ -360,8 +370,9 @@ def show_report(report: TraceReport, trace: Trace) -> None:
             assumptions += [predicted.assumes] * (predicted.assumes not in assumptions)
             note = f"{written(predicted.value)} ({assumptions.index(predicted.assumes) + 1})"
         if key in report.measured or note:
-            rows.append((label, written(report.measured.get(key)), note))
-    print_table(("", "measured", "predicted"), [*rows, *((*line, "") for line in _details(measured))], folded=(0,))
+            rows.append((of_servers(label, trace), written(report.measured.get(key)), note))
+    rows += [(*line, "") for line in _details(measured, is_on_graph(trace))]
+    print_table(("", "measured", "predicted"), rows, folded=(0,))
     if assumptions:
         echo("\nPredicted where the trace does not contradict these assumptions:")
     for place, assumes in enumerate(assumptions, start=1):
@@ -373,15 +384,21 @@ def show_report(report: TraceReport, trace: Trace) -> None:
         echo(f"\n{note}")
 
 
-def _details(measured: Statistics) -> list[tuple[str, str]]:
+def of_servers(text: str, trace: Trace) -> str:
+    """Return a text about the server for a trace that may have several."""
+    return text.replace("the server", "a server") if trace.variables > 1 else text
+
+
+def _details(measured: Statistics, on_graph: bool) -> list[tuple[str, str]]:
     tau = measured.staleness
     quantiles = ", ".join(number(value) for value in (tau.median, tau.q90, tau.q99, tau.max))
     share, times = measured.by_worker.share, measured.compute
-    by_group = measured.by_group.items()
+    by_group, waiting = measured.by_group.items(), number(measured.waiting)
     lines = [("compute time: mean, cv", f"{number(times.mean)}, {number(times.cv)}")]
     if times.contains:
         # If the log has commits alone, the stages are everything between two commits.
         others = times.contains if len(times.contains) < len(ALL_STAGES) else ("network", "queue", "service")
+        others = ("network",) if on_graph else others
         lines.append(("may be in compute time", ", ".join(others)))
     for label, of_workers in (("mean", times.by_worker_mean), ("cv", times.by_worker_cv)):
         values = of_workers[np.isfinite(of_workers)]
@@ -395,7 +412,7 @@ def _details(measured: Statistics) -> list[tuple[str, str]]:
             (f"staleness of {name}: mean, max", f"{number(tau_g.mean)}, {number(tau_g.max)}")
             for name, tau_g in by_group
         ),
-        ("commits waiting, in service, mean", f"{number(measured.waiting)}, {number(measured.in_service)}"),
+        *([] if on_graph else [("commits waiting, in service, mean", f"{waiting}, {number(measured.in_service)}")]),
         ("wasted computation, share of time", percent(measured.wasted)),
         ("a worker's share of the commits", f"{percent(float(share.min()))} to {percent(float(share.max()))}"),
     ]

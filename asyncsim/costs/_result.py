@@ -125,8 +125,8 @@ class Cost:
             "upload" (from the end of the computation to the arrival, with a pull and lost messages), "queue" (from the
             arrival to the beginning of the service), "service" and "down". They sum to n·T.
         contains: Parts that cannot be separated from "compute" in the trace, so it may contain them. Empty if all can.
-        bytes_up: Bytes that workers sent, an integer.
-        bytes_down: Bytes that workers received, an integer.
+        bytes_up: Bytes that workers sent, also to one another on a graph, an integer.
+        bytes_down: Bytes that workers received from a server, an integer.
         joules: Energy, None without a `Power`.
         money: Price, None without a `Price`.
         bytes_far: Those of both directions that regions and their global server exchanged, None without regions.
@@ -147,7 +147,8 @@ class Cost:
 
     def __repr__(self) -> str:
         words = [f"{counted(self.workers, 'worker')} for {self.duration:.4g} s", f"{self.busy_share:.1%} computing"]
-        words.append(f"{self.bytes_up:,} bytes up, {self.bytes_down:,} down")
+        down = f" up, {self.bytes_down:,} down" if self.bytes_down else " sent"
+        words.append(f"{self.bytes_up:,} bytes{down}")
         words += [] if self.bytes_far is None else [f"{self.bytes_far:,} of them between regions"]
         words += [] if self.joules is None else [f"{self.joules:.4g} J"]
         words += [] if self.money is None else [f"money {self.money:.4g}"]

@@ -222,8 +222,11 @@ def sizes_in(trace: Trace, summary: Mapping[str, Any]) -> dict[str, Any]:
     # A summary does not say whether workers pull. The bytes down are a multiple of the right number of answers.
     visible = shows_pulls(trace)
     for pulls in (visible, not visible):
-        sent, answers = messages_by(trace, end, pulls)
-        if down % max(int(answers), 1) == 0:
-            sizes = {"message_bytes": up // max(int(sent), 1), "parameter_bytes": down // max(int(answers), 1)}
+        # Between workers on a graph, and from a region to the global server, parameters go up.
+        sent, _ = bytes_by(trace, end, 1, 0, pulls)
+        models, answers = bytes_by(trace, end, 0, 1, pulls)
+        if down % max(answers, 1) == 0:
+            size = down // answers if answers else up // max(models, 1)
+            sizes = {"message_bytes": (up - models * size) // max(sent, 1), "parameter_bytes": size}
             return {**sizes, "pulls": pulls, "seconds": seconds}
     return {}
