@@ -11,7 +11,7 @@ from contextlib import contextmanager
 __all__ = ["Recorder"]
 
 COLUMNS = "worker read_version version read_time start_time finish_time arrive_time serve_time commit_time closes_step"
-DAY = 86_400.0  # seconds: clocks that differ by more count in another unit, or not from 1970
+LARGEST_DIFFERENCE = 86_400.0  # seconds: clocks that differ by more count in another unit, or not from 1970
 
 
 class Recorder:
@@ -101,7 +101,7 @@ class Recorder:
         if (start is None) != (finish is None):
             raise ValueError(f"`start` and `finish` must both be times, or neither; got {start!r} and {finish!r}.")
         if start is not None and finish is not None:
-            if not abs(finish - arrive) < DAY:
+            if not abs(finish - arrive) < LARGEST_DIFFERENCE:
                 raise ValueError(f"`finish` must be a Unix time in seconds; got {finish!r} at {arrive!r}.")
             if not start <= finish:
                 raise ValueError(f"`start` must not be later than `finish`; got {start!r} and {finish!r}.")

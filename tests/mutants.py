@@ -572,7 +572,7 @@ PLANTED = r"""
 + first[again &
 @ asyncsim/trace/_csv.py | tests/trace/test_csv.py
 = notes of the trace before stay beside a CSV file
-- place.unlink()
+- file.unlink()
 + pass
 @ asyncsim/calibration | tests/calibration/test_client_log.py
 = a column that was filled in counts as recorded

@@ -283,7 +283,7 @@ class Logged:
         """Return the trace until now, which ends the run."""
         return self.coordinator.trace()
 
-    def why_stuck(self) -> str:
+    def stuck_remedy(self) -> str:
         """Return the remedy for a cluster that never makes another commit."""
         protocol = self.cluster.protocol
         down = [worker for worker, is_up in enumerate(self.coordinator.present) if not is_up]

@@ -35,7 +35,7 @@ class Simulation(Protocol):
         """Handle this number of events, or fewer if there are `commits` before or the next event is after `seconds`."""
         ...
 
-    def why_stuck(self) -> str: ...  # remedy for a cluster that never makes another commit
+    def stuck_remedy(self) -> str: ...  # remedy for a cluster that never makes another commit
 
 
 class InSimPy:
@@ -90,5 +90,5 @@ def run_until(
     except EmptySchedule:
         raise ValueError(
             f"`commits` never come: the cluster is stuck after {len(simulation)} of {commits}, at time "
-            f"{float(simulation.now):g}. {simulation.why_stuck()}"
+            f"{float(simulation.now):g}. {simulation.stuck_remedy()}"
         ) from None

@@ -153,9 +153,9 @@ class Hierarchy(Checked):
         steps: Any = (expand(region.local_steps, region.workers) for region in self.regions)
         return tuple(count for of_region in steps for count in of_region)
 
-    def _global(self, reports: Sequence["Reports"]) -> Cluster:
+    def _global(self, clocks: Sequence["PushClock"]) -> Cluster:
         """Return the servers of the regions around the global one."""
-        laws = [_UntilCommits(Constant(float(self.commits_per_push)), _Steady(), each) for each in reports]
+        laws = [_UntilCommits(Constant(float(self.commits_per_push)), _Steady(), each) for each in clocks]
         return Cluster(len(self.regions), laws or Constant(1.0), network=self.network)
 
     def simulate(
@@ -191,9 +191,9 @@ class Hierarchy(Checked):
         return self._under_global(regions, seed, seconds=seconds)
 
     def _under_global(self, regions: list[Trace], seed: int, **length: Any) -> "Levels":
-        reports = [Reports(region.commit_time.tolist()) for region in regions]
-        pushed = simulate(self._global(reports), seed=_seed(seed, len(regions)), **length)
-        return Levels(regions, _exact(pushed, reports), reports)
+        clocks = [PushClock(region.commit_time.tolist()) for region in regions]
+        pushed = simulate(self._global(clocks), seed=_seed(seed, len(regions)), **length)
+        return Levels(regions, _without_rounding(pushed, clocks), clocks)
 
     def _cut(self, levels: "Levels", commits: int, seed: int) -> Trace:
         """Return the trace of so many rows, of levels that end with the last one or another one at the same time."""
@@ -308,7 +308,7 @@ class Merges(NamedTuple):
         return earlier + (following & (np.append(self.time, np.inf)[earlier] < time))
 
 
-class Reports:
+class PushClock:
     """The commits of a region, and those with which its pushes leave: the clock of its server's jobs.
 
     Attributes:
@@ -322,7 +322,7 @@ class Reports:
         self.merged: list[tuple[int, float]] = []
 
     def duration(self, start: float, work: float) -> float:
-        """Return the seconds from a merge, or from the beginning, until this number of commits has been applied."""
+        """Begin a push: keep its merge and its last commit, and return the seconds until that is applied."""
         row = int(np.searchsorted(self.times, start, "left"))
         if self.sent:
             # At one time, a merge comes after the commit with which the push left, and before all others.
@@ -334,7 +334,7 @@ class Reports:
             return math.inf
         end = self.times[row]
         seconds = end - start
-        while start + seconds > end:  # The sum may be rounded, and `_exact` makes up for what is missing.
+        while start + seconds > end:  # The sum may be rounded, and `_without_rounding` makes up for what is missing.
             seconds = math.nextafter(seconds, 0.0)
         return seconds
 
@@ -352,10 +352,10 @@ class _Steady:
 class _UntilCommits(VariableSpeed):
     """The law of the time until a region has made some commits."""
 
-    reports: Any
+    clock: Any
 
     def timer(self, generator: np.random.Generator, /) -> Any:
-        return self.reports
+        return self.clock
 
 
 class Levels(NamedTuple):
@@ -363,7 +363,7 @@ class Levels(NamedTuple):
 
     regions: list[Trace]
     pushed: Trace
-    reports: list[Reports]
+    clocks: list[PushClock]
 
     @property
     def time(self) -> NDArray[np.float64]:
@@ -373,7 +373,7 @@ class Levels(NamedTuple):
     @property
     def merges(self) -> list[Merges]:
         """The merges of each region."""
-        columns = [zip(*report.merged, strict=True) if report.merged else ((), ()) for report in self.reports]
+        columns = [zip(*clock.merged, strict=True) if clock.merged else ((), ()) for clock in self.clocks]
         return [Merges(np.array(row, np.int64), np.array(time, np.float64)) for row, time in columns]
 
     def order(self) -> NDArray[np.intp]:
@@ -383,9 +383,9 @@ class Levels(NamedTuple):
         """
         pushes = np.arange(len(self.pushed))
         ties = []
-        for region, (trace, report) in enumerate(zip(self.regions, self.reports, strict=True)):
+        for region, (trace, clock) in enumerate(zip(self.regions, self.clocks, strict=True)):
             of_region = np.flatnonzero(self.pushed.worker == region)
-            left = np.searchsorted(report.sent[: len(of_region)], np.arange(len(trace)), "left")
+            left = np.searchsorted(clock.sent[: len(of_region)], np.arange(len(trace)), "left")
             push = np.append(of_region, len(pushes))[left]
             at = np.append(self.pushed.commit_time, np.nan)[push]
             ties.append(np.where(at == trace.commit_time, 2 * push, 2 * len(pushes)))
@@ -395,19 +395,19 @@ class Levels(NamedTuple):
     def sent_versions(self) -> NDArray[np.int64]:
         """Return the version of the region's variable that each push sent, which counts its commits and merges."""
         versions = np.zeros(len(self.pushed), np.int64)
-        for region, (report, merges) in enumerate(zip(self.reports, self.merges, strict=True)):
+        for region, (clock, merges) in enumerate(zip(self.clocks, self.merges, strict=True)):
             pushes = np.flatnonzero(self.pushed.worker == region)
-            row = np.array(report.sent[: len(pushes)], np.int64)
+            row = np.array(clock.sent[: len(pushes)], np.int64)
             versions[pushes] = row + 1 + np.searchsorted(merges.row, row, "right")
         return versions
 
 
-def _exact(pushed: Trace, reports: list[Reports]) -> Trace:
+def _without_rounding(pushed: Trace, clocks: list[PushClock]) -> Trace:
     """Return the pushes with the times at which their commits were applied, which the simulation has rounded down."""
     rest, finish, read = pushed.unfinished, pushed.finish_time.copy(), pushed.read_time.copy()
-    for region, report in enumerate(reports):
+    for region, clock in enumerate(clocks):
         of_region = np.flatnonzero(pushed.worker == region)
-        finish[of_region] = np.array(report.times)[report.sent[: len(of_region)]]
+        finish[of_region] = np.array(clock.times)[clock.sent[: len(of_region)]]
     arrive, serve = np.maximum(pushed.arrive_time, finish), np.maximum(pushed.serve_time, finish)
     commit = np.maximum.accumulate(np.maximum(pushed.commit_time, finish))
     previous = previous_own_row(pushed.worker)
@@ -416,12 +416,12 @@ def _exact(pushed: Trace, reports: list[Reports]) -> Trace:
     last[pushed.worker] = commit
     rest_finish = rest.finish_time.copy()
     for row in np.flatnonzero(np.isfinite(rest_finish)).tolist():
-        report = reports[rest.worker[row]]
-        rest_finish[row] = report.times[report.sent[-1]]
-    for region, report in enumerate(reports):
-        answered = commit[pushed.worker == region][: len(report.merged)]
-        merged = zip(report.merged, answered.tolist(), strict=True)
-        report.merged = [(row, max(time, since)) for (row, time), since in merged]
+        clock = clocks[rest.worker[row]]
+        rest_finish[row] = clock.times[clock.sent[-1]]
+    for region, clock in enumerate(clocks):
+        answered = commit[pushed.worker == region][: len(clock.merged)]
+        merged = zip(clock.merged, answered.tolist(), strict=True)
+        clock.merged = [(row, max(time, since)) for (row, time), since in merged]
     return replace(
         pushed,
         read_time=read,

@@ -121,7 +121,7 @@ class InTurn:
     def peek(self) -> float:
         return self.heap[0][0] if self.heap else INFINITY
 
-    def why_stuck(self) -> str:
+    def stuck_remedy(self) -> str:
         return "Correct the delays."
 
     def advance(self, events: int, commits: float, seconds: float) -> None:
@@ -265,7 +265,7 @@ class InRounds:
     def peek(self) -> float:
         return self.now
 
-    def why_stuck(self) -> str:
+    def stuck_remedy(self) -> str:
         return "Correct the delays."
 
     def advance(self, events: int, commits: float, seconds: float) -> None:

@@ -204,7 +204,7 @@ class FastPath:
         trace.check()
         return trace
 
-    def why_stuck(self) -> str:
+    def stuck_remedy(self) -> str:
         return "Correct the delays."
 
     def peek(self) -> float:

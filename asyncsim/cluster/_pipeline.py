@@ -299,7 +299,7 @@ class Running(InSimPy):
     def __len__(self) -> int:
         return len(self.times["backward_end"][0])
 
-    def why_stuck(self) -> str:
+    def stuck_remedy(self) -> str:
         """Return the remedy for a pipeline in which no micro-batch comes through."""
         return "Correct the delays."
 

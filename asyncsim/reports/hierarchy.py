@@ -32,7 +32,7 @@ def commits_since_read(trace: Trace) -> IntColumn:
     changes, commits = changes_of(trace), trace.staleness.copy()
     for variable in range(trace.variables):
         rows = np.flatnonzero(trace.variable == variable)
-        is_mixing = changes.place[changes.first[variable] : changes.first[variable + 1]] % 2 == 0
+        is_mixing = changes.position[changes.first[variable] : changes.first[variable + 1]] % 2 == 0
         mixings = np.append(0, np.cumsum(is_mixing))
         commits[rows] -= mixings[trace.version[rows]] - mixings[trace.read_version[rows]]
     return commits

@@ -31,8 +31,8 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     if end > LONGEST:
         received = f"got {end:g}"
         raise TraceError("commit_time", f"must be at most {LONGEST:g} s in Chrome events", "Use CSV.", found=received)
-    around = _exchanges(trace) if is_on_graph(trace) else _server(trace, end)
-    events = chain(_names(trace), _jobs(trace, end), _faults(trace, end), around)
+    messages = _exchanges(trace) if is_on_graph(trace) else _server(trace, end)
+    events = chain(_names(trace), _jobs(trace, end), _faults(trace, end), messages)
 
     def write_events(file: BinaryIO) -> None:
         file.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')

@@ -27,7 +27,7 @@ NEVER = 2**31 - 1  # `end_version` of a job in flight: the integer that stands f
 
 GROUP_READS = "group_read_version"
 BY_WORKER = ("local_steps", "worker_variable", "pushes_from")  # columns with one entry per worker, or None
-SELDOM = (GROUP_READS, "variable", "from_version")  # columns of the commits that most traces do not have
+OPTIONAL_COLUMNS = (GROUP_READS, "variable", "from_version")  # columns of the commits that most traces do not have
 _COLUMN = re.compile(r"read_version\[(.+)\]")
 _REMEDY = "Give each group a name of its own, without brackets or commas."
 
@@ -91,7 +91,7 @@ def refuse(
 
 
 @contextmanager
-def restated(change: Callable[[TraceError], TraceError]) -> Iterator[None]:
+def reworded(change: Callable[[TraceError], TraceError]) -> Iterator[None]:
     """Raise the changed error where one is raised inside, say with the line of a file, as if it were the first."""
     try:
         yield
@@ -163,7 +163,7 @@ class Fault(enum.IntEnum):
 def _columns_of(table: type[Any]) -> dict[str, type[np.generic]]:
     """Return names and types of the columns of a table, by its annotations."""
     types = {IntColumn: np.int32, ByteColumn: np.int8, BoolColumn: np.bool_, TimeColumn: np.float64}
-    return {f.name: types[f.type] for f in fields(table) if f.type in types and f.name not in SELDOM}
+    return {f.name: types[f.type] for f in fields(table) if f.type in types and f.name not in OPTIONAL_COLUMNS}
 
 
 def _set_columns(table: Any, types: Mapping[str, type[np.generic]], prefix: str, **defaults: Any) -> None:
@@ -439,8 +439,8 @@ class Tables(Frozen):
         _set_columns(self, COMMIT_COLUMNS, prefix="", serve_time=self.commit_time, state_lost=False, resumes_own=False)
         variables = require_count("variables", self.variables, remedy="There is one variable or more.")
         object.__setattr__(self, "variables", variables)
-        seldom = {"worker": np.int32, "variable": np.int32, "from_version": np.int32}
-        _set_columns(self, seldom, prefix="", variable=0, from_version=-1)
+        optional = {"worker": np.int32, "variable": np.int32, "from_version": np.int32}
+        _set_columns(self, optional, prefix="", variable=0, from_version=-1)
         object.__setattr__(self, "groups", checked_names(self.groups))
         shape = len(self), len(self.groups)
         reads = np.asarray([] if self.group_read_version is None else self.group_read_version)

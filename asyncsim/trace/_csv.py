@@ -25,7 +25,7 @@ from asyncsim.trace._columns import (
     TraceError,
     group_of,
     refuse,
-    restated,
+    reworded,
 )
 from asyncsim.trace._csv_variables import OF_PUSHES, OF_VARIABLES, assemble_variables, read_mixings, to_tables
 from asyncsim.trace._flat import EMPTY, KNOWN, Table, empty_of, named
@@ -53,20 +53,20 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     jobs, mixings = to_tables(trace)
     filled, empty = [], []
     for part, table in {"faults": faults, "notes": notes, "mixings": mixings}.items():
-        place, rows = path_beside(path, part), len(next(iter(table.values())))
+        file, rows = part_path(path, part), len(next(iter(table.values())))
         rows += part == "mixings" and trace.variables > 1  # whose file is needed without rows, too
-        is_own = _is_own(place, table)
-        if rows and os.path.lexists(place) and not is_own:
-            message = f"`path` {str(path)!r} would replace {place.name!r}, which holds no {part} of a trace"
+        is_own = _is_own(file, table)
+        if rows and os.path.lexists(file) and not is_own:
+            message = f"`path` {str(path)!r} would replace {file.name!r}, which holds no {part} of a trace"
             raise FileExistsError(f"{message}. Move it elsewhere, or choose another name.")
         if rows:
-            filled.append((place, table))
+            filled.append((file, table))
         elif is_own:  # of the trace that was here before
-            empty.append(place)
-    for place, table in [(path, jobs), *filled]:
-        atomic_write(place, partial(_write_cells, table))
-    for place in empty:
-        place.unlink()
+            empty.append(file)
+    for file, table in [(path, jobs), *filled]:
+        atomic_write(file, partial(_write_cells, table))
+    for file in empty:
+        file.unlink()
 
 
 def read(
@@ -79,7 +79,7 @@ def read(
     unit: str = "s",
 ) -> tuple[AnyTrace, bool]:
     """Read a trace or a log (see `Trace.from_csv`). Also whether it is one of rollouts."""
-    with restated(lambda error: error.replace(source=f"{str(contents.path)!r} holds no valid trace: {error.source}")):
+    with reworded(lambda error: error.replace(source=f"{str(contents.path)!r} holds no valid trace: {error.source}")):
         accepted = (*KNOWN, *OF_VARIABLES, *OF_PUSHES) if _has_variables(contents) else KNOWN
         log = read_log(contents, columns, accepted, rollout_log.COLUMNS)
         if log.is_of_rollouts:
@@ -96,32 +96,34 @@ def _of_commits(
     resume: str,
     unit: str,
 ) -> AnyTrace:
-    with restated(log.in_place):
+    with reworded(log.with_location):
         typed = read_columns(log, workers, start, unit)
-        notes = _read_notes(path_beside(path, "notes"))
+        notes = _read_notes(part_path(path, "notes"))
         both = {name: dict.fromkeys((*getattr(typed, name), *texts)) for name, texts in notes.items()}
         typed = typed._replace(**{name: tuple(texts) for name, texts in both.items()})
     beside: dict[str, Log | None] = {}
-    faults, beside["faults"] = _read_faults(path_beside(path, "faults"), typed, unit)
+    faults, beside["faults"] = _read_faults(part_path(path, "faults"), typed, unit)
     several = "variables" in log.columns
     mixings = Mixings()
     if several:
-        mixings, beside["mixings"] = read_mixings(path_beside(path, "mixings"), typed, unit)
+        mixings, beside["mixings"] = read_mixings(part_path(path, "mixings"), typed, unit)
 
     def in_lines(error: TraceError) -> TraceError:
         part = (error.column or "").partition(".")[0]
         other = beside.get(part)
         return (
-            log.in_place(error) if other is None else other.in_place(error, source=f"{path_beside(path, part).name}: ")
+            log.with_location(error)
+            if other is None
+            else other.with_location(error, source=f"{part_path(path, part).name}: ")
         )
 
-    with restated(in_lines):
+    with reworded(in_lines):
         if several:
             return assemble_variables(make, log, typed, workers, faults, mixings)
         return assemble(make, typed, workers, faults, resume)
 
 
-def path_beside(path: str | os.PathLike[str], part: str) -> Path:
+def part_path(path: str | os.PathLike[str], part: str) -> Path:
     """Return the file of the faults, of the notes or of the mixings, next to that of a trace."""
     path = Path(path)
     table = path.with_suffix("") if path.suffix in COMPRESSED_SUFFIXES else path  # A table may be compressed later.
@@ -146,9 +148,9 @@ def _read_notes(path: Path) -> dict[str, tuple[str, ...]]:
     """Return the notes and the names of derived columns, none without a file of ours."""
     if not _is_own(path, NOTES):
         return {"notes": (), "derived": ()}
-    with restated(lambda error: error.replace(source=f"{path.name}: ")):
+    with reworded(lambda error: error.replace(source=f"{path.name}: ")):
         log = read_log(contents_of(path), None, NOTES)
-        with restated(log.in_place):
+        with reworded(log.with_location):
             kind = _look_up("kind", log, {"note": 0, "derived": 1})
             codes, texts = as_texts("text", log.columns["text"])
             refuse(codes < 0, "text", None, "be known", "Remove the row.")
@@ -160,12 +162,12 @@ def _read_faults(path: Path, typed: Typed, unit: str) -> tuple[Faults, Log | Non
     """Return the faults and their log, None without a file, which names workers and counts times as the trace does."""
     if not path.is_file():
         return Faults(), None
-    with restated(lambda error: error.replace(source=f"{path.name}: ")):
+    with reworded(lambda error: error.replace(source=f"{path.name}: ")):
         log = read_log(contents_of(path), None, FAULT_COLUMNS)
         if log.others or len(log.columns) < len(FAULT_COLUMNS):
             rule = f"must have the columns {', '.join(FAULT_COLUMNS)}"
             raise TraceError(None, rule, "Rename them.", found=f"got {', '.join(log.source.columns)}")
-        with restated(log.in_place):
+        with reworded(log.with_location):
             kind = _look_up("kind", log, {name: number for number, name in enumerate(KINDS)})
             workers = typed.names or map(str, np.unique(typed.table["worker"]).tolist())
             worker = _look_up("worker", log, {"-1": -1} | {name: number for number, name in enumerate(workers)})

@@ -24,7 +24,7 @@ from asyncsim.trace._columns import (
     TraceError,
     Unfinished,
     refuse,
-    restated,
+    reworded,
 )
 from asyncsim.trace._flat import COLUMNS, COMMITTED, IDLE, Table, fates, whole_table
 from asyncsim.trace._log import Log, read_log
@@ -36,7 +36,7 @@ from asyncsim.trace._variables import is_on_graph, variable_of_worker
 
 OF_VARIABLES = ("variable", "variables")
 OF_PUSHES = ("from_variable", "from_version")
-WRITE = "Write the table by `Trace.to_csv`."
+REMEDY = "Write the table by `Trace.to_csv`."
 
 
 def to_tables(trace: Tables) -> tuple[Table, Table]:
@@ -65,28 +65,28 @@ def read_mixings(path: Path, typed: Typed, unit: str) -> tuple[Mixings, Log]:
     if not path.is_file():
         remedy = f"Put {path.name!r} next to it, which `Trace.to_csv` wrote."
         raise TraceError("variables", "must come with a file of mixings", remedy, found="got none")
-    with restated(lambda error: error.replace(source=f"{path.name}: ")):
+    with reworded(lambda error: error.replace(source=f"{path.name}: ")):
         log = read_log(contents_of(path), None, MIXING_COLUMNS)
         if len(log.columns) < len(MIXING_COLUMNS):
             rule = f"must have the columns {', '.join(MIXING_COLUMNS)}"
-            raise TraceError(None, rule, WRITE, found=f"got {', '.join(log.source.columns)}")
-        with restated(log.in_place):
+            raise TraceError(None, rule, REMEDY, found=f"got {', '.join(log.source.columns)}")
+        with reworded(log.with_location):
             times = as_seconds({"time": log.columns["time"]}, unit)
             columns = {name: _parse(name, log, dtype) for name, dtype in MIXING_COLUMNS.items() if name != "time"}
             columns["time"] = times.columns["time"] - (typed.begin - times.origin)
-            refuse(~np.isfinite(columns["time"]), "time", columns["time"], "be finite", WRITE)
+            refuse(~np.isfinite(columns["time"]), "time", columns["time"], "be finite", REMEDY)
     return Mixings(**columns), log
 
 
 def _parse(name: str, log: Log, dtype: Any) -> NDArray[Any]:
     """Return a column in its type."""
     numbers = as_numbers(name, log.columns[name])
-    refuse(~np.isfinite(numbers), name, numbers, "be a finite number", WRITE)
+    refuse(~np.isfinite(numbers), name, numbers, "be a finite number", REMEDY)
     if dtype is np.float64:
         return numbers
     low, high = (0, 1) if dtype is np.bool_ else (-(2**31), 2**31 - 1)
     bad = (numbers != np.trunc(numbers)) | (numbers < low) | (numbers > high)
-    refuse(bad, name, numbers, "be true or false" if dtype is np.bool_ else "be a whole number", WRITE)
+    refuse(bad, name, numbers, "be true or false" if dtype is np.bool_ else "be a whole number", REMEDY)
     return numbers.astype(dtype)
 
 
@@ -98,9 +98,9 @@ def assemble_variables(
     needed = (*COLUMNS, *OF_VARIABLES, *(OF_PUSHES if {*OF_PUSHES} & {*log.columns} else ()))
     lacking = [name for name in needed if name not in log.columns]
     if lacking:
-        raise TraceError(lacking[0], "must be given where there are several variables", WRITE)
+        raise TraceError(lacking[0], "must be given where there are several variables", REMEDY)
     count = _parse("variables", log, np.int32)
-    refuse(count != count[:1], "variables", count, "be the same in all rows", WRITE)
+    refuse(count != count[:1], "variables", count, "be the same in all rows", REMEDY)
     fate, variable = fates(table), _parse("variable", log, np.int32)
     done = np.flatnonzero(fate == COMMITTED)
     rest = np.flatnonzero((fate != COMMITTED) & (fate != IDLE))
@@ -116,7 +116,7 @@ def assemble_variables(
         of_worker["pushes_from"][table["worker"]] = pushes["from_variable"]
         commits |= {**of_worker, "from_version": pushes["from_version"][done]}
     local_steps = local_steps_of(table, n)
-    with restated(lambda error: _in_table(error, done, rest)):
+    with reworded(lambda error: _in_table(error, done, rest)):
         trace = make(
             workers=n,
             **commits,

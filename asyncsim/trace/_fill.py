@@ -21,7 +21,7 @@ from asyncsim.trace._columns import (
     group_of,
     previous_of_worker,
     refuse,
-    restated,
+    reworded,
 )
 from asyncsim.trace._flat import COMMITTED, IDLE, Table, empty_of, fates
 from asyncsim.trace._presence import Presence, presence
@@ -47,12 +47,12 @@ class Filled(NamedTuple):
 def fill(table: Table, workers: int, resume: str) -> Filled:
     """Compute the columns that a flat table lacks (see `Trace.from_columns`)."""
     jobs = put_in_order(table, workers)
-    with restated(lambda error: error.renumber(jobs.rows)):
+    with reworded(lambda error: error.renumber(jobs.rows)):
         steps = count_steps(jobs)
-        ends = time_ends(jobs)
+        ends = compute_ends(jobs)
         present = find_presence(jobs, workers)
         previous = find_previous(jobs, ends, present)
-        begins = time_begins(jobs, steps, ends, previous, resume)
+        begins = compute_begins(jobs, steps, ends, previous, resume)
         reads = count_reads(jobs, steps, previous, begins)
     # Each column has one source. The others of the log are in these, or none that a trace has.
     both = {name: jobs.recorded[name] for name in ("worker", "commit_time")}
@@ -138,9 +138,9 @@ def find_closing(jobs: Jobs) -> BoolColumn:
     if not len(version) or version[0] or (growth < 0).any():
         return jobs.committed  # The checks of a trace say what is wrong.
     refuse(np.append(False, growth > 1), "version", version, "grow by one at most from row to row", LACKING)
-    sizes = np.bincount(version)
+    commits_of_step = np.bincount(version)
     # The last step is complete if it has as many commits as the one before.
-    closes = np.append(growth > 0, len(sizes) < 2 or sizes[-1] >= sizes[-2])
+    closes = np.append(growth > 0, len(commits_of_step) < 2 or commits_of_step[-1] >= commits_of_step[-2])
     return np.append(closes, np.zeros(len(jobs.rows) - jobs.commits, np.bool_))
 
 
@@ -153,7 +153,7 @@ class Ends(NamedTuple):
     end_time: TimeColumn  # of the commit, or of a job that ended without one, infinite for a job in flight
 
 
-def time_ends(jobs: Jobs) -> Ends:
+def compute_ends(jobs: Jobs) -> Ends:
     """Time the stages after the computation: each takes no time if it was not recorded."""
     recorded = jobs.recorded
     for name in filter(recorded.__contains__, COMMIT_TIMES):
@@ -205,7 +205,7 @@ class Begins(NamedTuple):
     start_time: TimeColumn
 
 
-def time_begins(jobs: Jobs, steps: Steps, ends: Ends, previous: Previous, resume: str) -> Begins:
+def compute_begins(jobs: Jobs, steps: Steps, ends: Ends, previous: Previous, resume: str) -> Begins:
     """Time reads and starts: by default, a worker reads and starts at the end of its previous job.
 
     One that goes on from its own value read when it pulled for its previous commit, at the earliest.

@@ -26,8 +26,8 @@ from asyncsim.trace._variables import require_one_variable
 
 Table = dict[str, NDArray[Any]]
 
-OF_COMMITS = COMMIT_COLUMNS | {"staleness": np.int32}
-TYPES = OF_COMMITS | {name: UNFINISHED_COLUMNS[name] for name in ("end_version", "end_time")}  # but that of `fate`
+COMMIT_TYPES = COMMIT_COLUMNS | {"staleness": np.int32}
+TYPES = COMMIT_TYPES | {name: UNFINISHED_COLUMNS[name] for name in ("end_version", "end_time")}  # but that of `fate`
 EMPTY = {name: np.inf if dtype is np.float64 else False if dtype is np.bool_ else -1 for name, dtype in TYPES.items()}
 TIMES = frozenset(name for name, dtype in TYPES.items() if dtype is np.float64)
 COMMITTED, IDLE = "committed", "idle"
@@ -41,7 +41,7 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     """Return the columns of the flat table (see `Trace.to_columns`)."""
     if not unfinished:
         groups = {column_of(name): reads for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True)}
-        table = {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS} | groups
+        table = {name: getattr(trace, name) for name in COLUMNS if name in COMMIT_TYPES} | groups
         table |= {"variable": trace.variable} if trace.variables > 1 else {}
         return table | {"worker": named(trace, trace.worker)} | _steps_of(trace, trace.worker)
     require_one_variable(trace, "A flat table has no place for mixings: use `Trace.to_csv` or `Trace.save`.")

@@ -65,7 +65,9 @@ def conservation(trace: Tables) -> tuple[int, int]:
         reads = _before_each_close(jobs.read_time[of_variable], pulled[of_variable], time)
         ends = _before_each_close(jobs.end_time[ended], jobs.end_version[ended], time)
         # A change that is a commit ends its own job, and comes after those of all commits before it.
-        applied = np.searchsorted(2 * np.flatnonzero(trace.variable == number) + 1, changes.place[start:stop], "right")
+        applied = np.searchsorted(
+            2 * np.flatnonzero(trace.variable == number) + 1, changes.position[start:stop], "right"
+        )
         pairs += int((reads - ends - applied).sum())
     # Where a worker goes on from its own value, `read_version` counts its own step next to the version it pulled.
     own_commits = int((jobs.read_version - pulled).sum())

@@ -45,14 +45,14 @@ class Log(NamedTuple):
         """Whether a row is a group of samples, not a commit."""
         return self.columns.keys() >= {*ROLLOUTS}
 
-    def in_place(self, error: TraceError, **changes: Any) -> TraceError:
+    def with_location(self, error: TraceError, **changes: Any) -> TraceError:
         """Return the error with the place and the value as they stand in the log."""
         column = (error.column or "").removeprefix("unfinished.").removeprefix("faults.").removeprefix("mixings.")
         written = self.written.get(column, "")
         changes |= {"written": written} if written != column else {}
         if error.row is None or error.unit != "row":
             return error.replace(**changes)
-        unit, number, cells = self.source.place(error.row)
+        unit, number, cells = self.source.locate(error.row)
         if self.source.kind == "a CSV file" and 0 < len(cells) < len(self.source.columns):
             return wrong_count(len(self.source.columns), number, len(cells)).replace(source=error.source)
         if written in cells:

@@ -108,18 +108,18 @@ def presence(worker: IntColumn, commit_time: TimeColumn, workers: int) -> Presen
     survival = _Survival(lengths[:: 1 + len(lengths) // MOST_JOBS], ages[~left])
     delayed, others = survival.at(delays), ~left
     under_way = survival.under_way(ages)
-    if _accident(delayed[~late]) < SURE:
+    if _joint_p_value(delayed[~late]) < SURE:
         late |= delayed < DOUBTED
-    if _accident(under_way[others]) < SURE:
+    if _joint_p_value(under_way[others]) < SURE:
         left |= under_way < DOUBTED
-    by_plan = _accident_of_counts(np.bincount(worker, minlength=workers)[others], lengths, ages[others])
+    by_plan = _p_value_of_counts(np.bincount(worker, minlength=workers)[others], lengths, ages[others])
     if (left & others).sum() > others.sum() / 2 or by_plan < UNLIKELY:
         left[:] = True  # Whoever made the last commit of all has stopped as well.
     late &= np.isfinite(first)
     return Presence(late, left, first, last, pauses, typical)
 
 
-def _accident(p_values: TimeColumn) -> float:
+def _joint_p_value(p_values: TimeColumn) -> float:
     """Combine p-values (Fisher): the probability that all together are so small."""
     from scipy.stats import chi2
 
@@ -151,7 +151,7 @@ class _Survival:
         return np.minimum(np.maximum(rest, 0.0) / self.rest[0] + self.least, 1.0)
 
 
-def _accident_of_counts(commits: NDArray[np.int64], lengths: TimeColumn, ages: TimeColumn) -> float:
+def _p_value_of_counts(commits: NDArray[np.int64], lengths: TimeColumn, ages: TimeColumn) -> float:
     """Return the probability that workers whose jobs differ have equal numbers of commits, if they do.
 
     The number of commits by some time is nearly normal, with the variance K cv².

@@ -20,11 +20,11 @@ def in_steps(trace: Trace, collect: int | None) -> Trace:
     ):
         return trace
     if trace.steps != len(trace):
-        sizes = np.diff(closing, prepend=-1)
+        commits_of_step = np.diff(closing, prepend=-1)
         size = "1 commit" if collect == 1 else f"1 or {collect} commits"
         raise ValueError(
             f"`trace` must be in steps of {size} for this rule; its first step that is not has "
-            f"{sizes[(sizes != collect).argmax()]}. Simulate it with `protocols.Asynchronous()`."
+            f"{commits_of_step[(commits_of_step != collect).argmax()]}. Simulate it with `protocols.Asynchronous()`."
         )
     rest = trace.unfinished
     closes_step = np.arange(1, len(trace) + 1) % collect == 0

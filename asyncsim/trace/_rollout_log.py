@@ -14,7 +14,7 @@ from asyncsim.trace._columns import (
     Unfinished,
     refuse,
     require_length,
-    restated,
+    reworded,
 )
 from asyncsim.trace._log import ROLLOUTS, Log, note_others, note_units, require_columns
 from asyncsim.trace._values import PER_SECOND, Times, as_numbers, as_seconds, start_in_seconds
@@ -25,7 +25,7 @@ SAME = 0.02  # of a step's time: stamps that are nearer are of one step
 CLOCKS = 0.01  # of the mean time of a step, before its end: more openings than this share of it are late by a clock
 MANY = 5.0  # times as many openings as by chance
 LEAST_OPENINGS = 10
-SAYS = {  # column of a log -> those of the trace that it records
+RECORDED = {  # column of a log -> those of the trace that it records
     "opened": {"read_time", "start_time"},
     "ready": {"finish_time", "arrive_time"},
     "taken": {"serve_time"},
@@ -37,7 +37,7 @@ SAYS = {  # column of a log -> those of the trace that it records
 
 def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) -> Any:
     """Return the checked trace of a log of rollouts (see `Trace.from_rollouts`)."""
-    with restated(log.in_place):
+    with reworded(log.with_location):
         require_one_of("unit", unit, choices=PER_SECOND)
         require_columns(log, ROLLOUTS, "Record when each group was opened, and when its step ended.")
         times = as_seconds({name: column for name, column in log.columns.items() if name not in VERSIONS}, unit)
@@ -50,7 +50,7 @@ def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) ->
     job = float(jobs.mean()) if len(jobs) else 0.0
     units = note_units([*times.columns.values()], job, unit, are_dates=times.are_dates)
     notes = (*note_others(log), *times.notes, *units, *_clocks(columns, "read_version" in numbers))
-    recorded = set[str]().union(*(SAYS[name] for name in (*times.columns, *numbers)))
+    recorded = set[str]().union(*(RECORDED[name] for name in (*times.columns, *numbers)))
     derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
     parts = {"unfinished": Unfinished(**rest), "faults": Faults(), "notes": notes, "derived": derived}
     trace = make(workers=tickets, **parts, **columns)

@@ -41,7 +41,7 @@ MOST_COLUMNS = 1000  # more are refused before they are read
 INSTALL = "Run: pip install 'asyncsim[logs]'"
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a row stands, and its values as they are written there."""
 
     unit: str
@@ -54,7 +54,7 @@ class Source(NamedTuple):
 
     kind: str
     columns: Mapping[str, Any]
-    place: Callable[[int], Place]
+    locate: Callable[[int], Location]
 
 
 def import_pandas() -> Any:
@@ -150,10 +150,10 @@ def of_frame(frame: Any) -> Source:
     if len(columns) > MOST_COLUMNS:
         raise _too_many_columns(len(columns))
 
-    def place(row: int) -> Place:
-        return Place("row", row, {name: _entry(values, row) for name, values in columns.items()})
+    def locate(row: int) -> Location:
+        return Location("row", row, {name: _entry(values, row) for name, values in columns.items()})
 
-    return Source("a table", columns, place)
+    return Source("a table", columns, locate)
 
 
 def _as_mapping(frame: Any) -> Any:
@@ -242,15 +242,15 @@ def _read_csv(contents: Contents, accepted: Collection[str], texts: Collection[s
         except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
             raise _explain_csv(contents, separator, names, str(error)) from None
 
-    def place(row: int) -> Place:
+    def locate(row: int) -> Location:
         with contents.open() as file:
             try:
                 number, cells = next(islice(_rows(file, separator), row + 1, None))
             except (csv.Error, StopIteration):  # pandas takes some files apart that the module does not
-                return Place("row", row, {})
-        return Place("line", number, dict(zip(names, cells, strict=False)))
+                return Location("row", row, {})
+        return Location("line", number, dict(zip(names, cells, strict=False)))
 
-    return Source("a CSV file", _columns_of(frame), place)
+    return Source("a CSV file", _columns_of(frame), locate)
 
 
 def _next_line(file: TextIO, number: int) -> tuple[int, str]:
@@ -302,7 +302,7 @@ def _split_header(line: str, separator: str) -> list[str]:
         received = f"got {', '.join(map(brief, names[:3]))}"
         raise TraceError(None, rule, "Begin with worker,commit_time.", found=received)
     _require_once(names)
-    return [name or f"column {place}" for place, name in enumerate(names, start=1)]
+    return [name or f"column {number}" for number, name in enumerate(names, start=1)]
 
 
 def _too_many_columns(count: int) -> TraceError:
@@ -351,14 +351,14 @@ def _read_json_lines(contents: Contents) -> Source:
     if frame is None or not all(isinstance(name, str) for name in frame.columns):
         raise _explain_lines(contents)
 
-    def place(row: int) -> Place:
+    def locate(row: int) -> Location:
         with contents.open() as file:
             lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
             number, line = next(islice(lines, row, None))
         # pandas reads some lines that the module does not.
-        return Place("line", number, json.loads(line) if _is_object(line) else {})
+        return Location("line", number, json.loads(line) if _is_object(line) else {})
 
-    return Source("JSON lines", _columns_of(frame), place)
+    return Source("JSON lines", _columns_of(frame), locate)
 
 
 def _explain_lines(contents: Contents) -> TraceError:
@@ -388,7 +388,7 @@ def _read_json(contents: Contents) -> Source:
     if isinstance(content, list) and all(isinstance(record, dict) for record in content):
         frame = import_pandas().DataFrame.from_records(content)
         return Source(
-            "a JSON file", _columns_of(frame), lambda row: Place("line", _lines_of_records(text)[row], content[row])
+            "a JSON file", _columns_of(frame), lambda row: Location("line", _lines_of_records(text)[row], content[row])
         )
     columns = content.values() if isinstance(content, dict) else ()
     if all(isinstance(values, list) for values in columns) and len({len(values) for values in columns}) == 1:

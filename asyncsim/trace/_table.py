@@ -24,7 +24,7 @@ from asyncsim.trace._columns import (
     previous_own_row,
     refuse,
     require_length,
-    restated,
+    reworded,
 )
 from asyncsim.trace._fill import NO_ROW, fill
 from asyncsim.trace._findings import with_findings
@@ -51,7 +51,7 @@ def from_columns(
 ) -> AnyTrace:
     """Return the checked trace of a flat table, whose columns need not have their types (see `Trace.from_columns`)."""
     log = log_of(frame, names, KNOWN)
-    with restated(log.in_place):
+    with reworded(log.with_location):
         return assemble(make, read_columns(log, workers, start, unit), workers, faults or Faults(), resume)
 
 
@@ -74,7 +74,7 @@ def assemble(
         "local_steps": local_steps,
     }
     by_group = {name: values for name, values in table.items() if group_of(name)}
-    with restated(lambda error: _in_table(error, filled.rows, len(filled.commits["worker"]))):
+    with reworded(lambda error: _in_table(error, filled.rows, len(filled.commits["worker"]))):
         rows = filled.rows[: len(filled.commits["worker"])]
         groups = _groups({name: values[rows] for name, values in by_group.items()})
         trace = make(**parts, **owned(filled.commits | groups))

@@ -32,7 +32,7 @@ from asyncsim.trace._columns import (
     Tables,
     TraceError,
     Unfinished,
-    restated,
+    reworded,
 )
 from asyncsim.trace._flat import Table
 from asyncsim.trace._source import contents_of
@@ -41,7 +41,7 @@ from asyncsim.trace._values import Unit
 from asyncsim.trace._variables import reported
 
 FORMAT_VERSION, OLDEST_FORMAT = 7, 6
-BESIDE = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAULT_COLUMNS)}  # next to the commits
+PARTS = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAULT_COLUMNS)}  # next to the commits
 TEXTS = ("names", "notes", "derived")
 PUSHES = ("worker_variable", "pushes_from", "from_version")
 # Columns that a file may lack, with their values then.
@@ -127,7 +127,7 @@ class Trace(Tables):
             >>> Trace.from_commits([0, 1]).digest == Trace.from_commits([0, 1]).digest
             True
         """
-        tables = [(self, COMMIT_COLUMNS), *((getattr(self, part), names) for part, (_, names) in BESIDE.items())]
+        tables = [(self, COMMIT_COLUMNS), *((getattr(self, part), names) for part, (_, names) in PARTS.items())]
         columns = [(name, getattr(table, name)) for table, names in tables for name in names]
         columns += [("groups", np.array(self.groups)), (GROUP_READS, self.group_read_version)] if self.groups else []
         columns += [] if self.local_steps is None else [("local_steps", self.local_steps)]
@@ -314,7 +314,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             OSError: If the file cannot be written, say on a full disk. An existing file stays as it is.
         """
         columns: dict[str, Any] = {"workers": self.workers, **{name: getattr(self, name) for name in COMMIT_COLUMNS}}
-        for part, (_, names) in BESIDE.items():
+        for part, (_, names) in PARTS.items():
             columns |= {f"{part}.{name}": getattr(getattr(self, part), name) for name in names}
         columns |= {"groups": np.array(self.groups, np.str_), GROUP_READS: self.group_read_version}
         columns["local_steps"] = np.zeros(0, np.int32) if self.local_steps is None else self.local_steps
@@ -345,21 +345,21 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             ...     Trace.load(path)
             Trace(3 commits by 2 workers in 3.0 s)
         """
-        names = [f"{part}.{name}" for part, (_, columns) in BESIDE.items() for name in columns]
+        names = [f"{part}.{name}" for part, (_, columns) in PARTS.items() for name in columns]
         needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS, "local_steps")
         source = f"{str(path)!r} holds no valid trace: "
         try:
             versions = {"version": FORMAT_VERSION, "oldest": OLDEST_FORMAT}
             read = npz.read(path, needed, optional=OPTIONAL, kind="trace", **versions)
         except ValueError:
-            with restated(lambda error: error.replace(source=source)):
+            with reworded(lambda error: error.replace(source=source)):
                 logs.refuse_log(contents_of(path))
             raise
         columns: dict[str, Any] = owned(OPTIONAL | read)
         try:
             parts = {
                 part: kind(**{name: columns[f"{part}.{name}"] for name in names})
-                for part, (kind, names) in (BESIDE | {"mixings": (Mixings, MIXING_COLUMNS)}).items()
+                for part, (kind, names) in (PARTS | {"mixings": (Mixings, MIXING_COLUMNS)}).items()
             }
             numbers = {"workers": columns["workers"].tolist(), "variables": np.asarray(columns["variables"]).item()}
             local_steps = columns["local_steps"] if len(columns["local_steps"]) else None

@@ -23,12 +23,12 @@ from asyncsim.trace._columns import (
 )
 from asyncsim.trace._flat import (
     COLUMNS,
+    COMMIT_TYPES,
     COMMITTED,
     EMPTY,
     FATES,
     IDLE,
     KNOWN,
-    OF_COMMITS,
     TIMES,
     TYPES,
     Table,
@@ -49,8 +49,10 @@ LONGEST_NAME = 200  # characters of a worker
 LEAST_RUN = 5  # rows, on average, of parts in order: rows at random have 2
 NEEDED = ("worker", "commit_time")
 ENDED_MUST_HAVE = ("read_version", "read_time")
-WHO = "Say who committed, or remove the row."
-NO_COMMIT = "Fill it in, remove the row, or give `fate`, which is in_flight for a job that had read and not committed."
+WORKER_REMEDY = "Say who committed, or remove the row."
+COMMIT_REMEDY = (
+    "Fill it in, remove the row, or give `fate`, which is in_flight for a job that had read and not committed."
+)
 REPEATED = "Remove the row; or, if it is another commit, give `read_time`, or number the commits in `version`"
 
 
@@ -175,15 +177,15 @@ def _note_order(log: Log, table: Table) -> list[str]:
         return []
     steps = _find_steps_back(table["worker"][done], time, first)
     row = int(steps[0]) if len(steps) else int(first[1])
-    place = log.source.place(int(done[row]))
-    at = f"{place.unit} {place.number}"
+    location = log.source.locate(int(done[row]))
+    at = f"{location.unit} {location.number}"
     if not len(steps):
         return [f"Rows are not in the order of `commit_time`, first in {at}: they were sorted by it."]
     others = f", as it does {len(steps) - 1} times more" if len(steps) > 1 else ""
     by = f"{time[row - 1] - time[row]:.3g} s"
     return [
         f"`commit_time` steps back by {by} in {at}{others}, and workers commit again at times before their last: a "
-        "clock was set back, or the log holds two runs. Rows were sorted by it, which mixes the commits around it. "
+        "clock was set back, or the log holds two runs. Rows were sorted by it, which mixes the commits padded it. "
         "Correct the times, or read each run by itself."
     ]
 
@@ -200,8 +202,8 @@ def _find_steps_back(worker: IntColumn, time: TimeColumn, first: NDArray[np.intp
     part = np.repeat(np.arange(len(first)), last - first + 1)
     back = (own >= 0) & (time < time[own]) & (part[own] == part - 1)
     again = np.append(False, time[last[1:]] > time[first[:-1]])
-    around = np.concatenate([[-np.inf], time, [np.inf]])
-    alone = (around[first - 1] <= time[first]) | (around[first + 2] >= time[first - 1])
+    padded = np.concatenate([[-np.inf], time, [np.inf]])
+    alone = (padded[first - 1] <= time[first]) | (padded[first + 2] >= time[first - 1])
     return first[again & ~alone & (np.bincount(part[back], minlength=len(first)) > 0)]
 
 
@@ -251,12 +253,12 @@ def _require_what_applies(table: Table) -> None:
         known_as = "read_version" if group_of(name) else name
         values = table[name]
         filled = values != EMPTY[known_as]
-        if known_as in OF_COMMITS and TYPES[known_as] is not np.bool_:  # an empty cell of these reads as False
-            remedy = NO_COMMIT if name in NEEDED else "Fill it in, or leave out the column."
+        if known_as in COMMIT_TYPES and TYPES[known_as] is not np.bool_:  # an empty cell of these reads as False
+            remedy = COMMIT_REMEDY if name in NEEDED else "Fill it in, or leave out the column."
             refuse(committed & ~filled, name, None, "be known for a commit", remedy)
         if name in ENDED_MUST_HAVE:
             refuse(ended & ~filled, name, None, "be known for a job that began", "Fill it in.")
-        empty = idle if known_as in OF_COMMITS else idle | committed
+        empty = idle if known_as in COMMIT_TYPES else idle | committed
         # Columns of commits alone are empty for a job that ended without one.
         if name not in UNFINISHED_COLUMNS:
             empty = empty | ended
@@ -267,10 +269,10 @@ def parse_workers(values: Any, workers: int | None) -> tuple[NDArray[np.int32], 
     """Return the numbers of workers, their names, which are none where they are numbered from 0, and notes."""
     if getattr(values, "dtype", np.dtype(object)).kind in "biuf":
         numbers = as_numbers("worker", values)
-        refuse(np.isnan(numbers), "worker", None, "be known", WHO)
+        refuse(np.isnan(numbers), "worker", None, "be known", WORKER_REMEDY)
     else:
         codes, texts = as_texts("worker", values)
-        refuse(codes < 0, "worker", None, "be known", WHO)
+        refuse(codes < 0, "worker", None, "be known", WORKER_REMEDY)
         long = np.array([len(text) > LONGEST_NAME for text in texts], bool)
         rule = f"have at most {LONGEST_NAME} characters"
         refuse(np.append(long, False)[codes], "worker", np.array([*texts, ""])[codes], rule, "Shorten it.")

@@ -26,12 +26,12 @@ class Changes(NamedTuple):
 
     Attributes:
         first: (variables + 1,) int64, where each variable's changes begin in the other columns, and their number.
-        place: (changes,) int64, 2·k + 1 for that of row k, and 2·k for a mixing before row k.
+        position: (changes,) int64, 2·k + 1 for that of row k, and 2·k for a mixing before row k.
         time: (changes,) float64, in seconds.
     """
 
     first: NDArray[np.int64]
-    place: NDArray[np.int64]
+    position: NDArray[np.int64]
     time: NDArray[np.float64]
 
     @property
@@ -39,15 +39,15 @@ class Changes(NamedTuple):
         """(variables,) int64, the last version of each variable."""
         return np.diff(self.first)
 
-    def before(self, variable: NDArray[np.int32], place: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the version of a variable just before a place."""
-        most = 2 + max(int(self.place.max(initial=0)), int(place.max(initial=0)))
-        keys = np.repeat(np.arange(len(self.first) - 1), self.counts) * most + self.place
-        return np.searchsorted(keys, variable.astype(np.int64) * most + place) - self.first[variable]
+    def before(self, variable: NDArray[np.int32], position: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the version of a variable just before a position."""
+        most = 2 + max(int(self.position.max(initial=0)), int(position.max(initial=0)))
+        keys = np.repeat(np.arange(len(self.first) - 1), self.counts) * most + self.position
+        return np.searchsorted(keys, variable.astype(np.int64) * most + position) - self.first[variable]
 
     def place_of(self, variable: NDArray[np.int32], version: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the place of the change that made a version, or -1 for the first one."""
-        return np.append(-1, self.place)[np.where(version > 0, self.first[variable] + version, 0)]
+        """Return the position of the change that made a version, or -1 for the first one."""
+        return np.append(-1, self.position)[np.where(version > 0, self.first[variable] + version, 0)]
 
     def spans(self, variable: NDArray[np.int32], version: NDArray[np.int32]) -> tuple[NDArray[np.float64], ...]:
         """Return when a version of a variable was made, and when the next one was, 0 and infinite at the ends."""
@@ -55,8 +55,8 @@ class Changes(NamedTuple):
         # Each variable has one version more than changes.
         since = np.insert(self.time, self.first[:-1], ends)
         until = np.insert(self.time, self.first[1:], ends + np.inf)
-        place = self.first[variable] + variable + version
-        return since[place], until[place]
+        position = self.first[variable] + variable + version
+        return since[position], until[position]
 
 
 def changes_of(trace: Tables) -> Changes:
@@ -67,13 +67,13 @@ def changes_of(trace: Tables) -> Changes:
     mixed = mixed_rows(trace)
     mixed = mixed[~trace.mixings.own[mixed]]
     variable = np.append(trace.mixings.target[mixed], trace.variable[rows])
-    place = np.append(2 * trace.mixings.before[mixed].astype(np.int64), 2 * rows + 1)
+    position = np.append(2 * trace.mixings.before[mixed].astype(np.int64), 2 * rows + 1)
     time = np.append(trace.mixings.time[mixed], trace.commit_time[rows])
     # Both parts are in order, so that their merge is quick. Mixings before one row keep their order.
-    order = np.argsort(place, kind="stable")
+    order = np.argsort(position, kind="stable")
     order = order[order_of(variable[order])]
     first = np.append(0, np.cumsum(np.bincount(variable, minlength=trace.variables)))
-    return Changes(first, place[order], time[order])
+    return Changes(first, position[order], time[order])
 
 
 def last_merges(trace: Tables, changes: Changes) -> NDArray[np.int32]:
@@ -83,7 +83,7 @@ def last_merges(trace: Tables, changes: Changes) -> NDArray[np.int32]:
     """
     merged, pushes = np.zeros(len(trace), np.int32), np.flatnonzero(trace.from_variable >= 0)
     for number in np.unique(trace.from_variable[pushes]).tolist():
-        versions = 1 + np.flatnonzero(changes.place[slice(*changes.first[number : number + 2])] % 2 == 0)
+        versions = 1 + np.flatnonzero(changes.position[slice(*changes.first[number : number + 2])] % 2 == 0)
         rows = pushes[trace.from_variable[pushes] == number]
         last = np.searchsorted(versions, trace.from_version[rows], "right")
         merged[rows] = np.append(0, versions)[last]
@@ -143,10 +143,10 @@ class Sent(NamedTuple):
 
     Attributes:
         row: (sources,) int64, the row of the mixings.
-        made: (sources,) int64, the place of the change that made the value, -1 for the first one, or behind the last
-            place if the source never had the version.
-        changed: (sources,) int64, the place at which the source changed next.
-        used: (sources,) int64, the place of the mixing.
+        made: (sources,) int64, the position of the change that made the value, -1 for the first one, or behind the last
+            position if the source never had the version.
+        changed: (sources,) int64, the position at which the source changed next.
+        used: (sources,) int64, the position of the mixing.
     """
 
     row: NDArray[np.int64]
@@ -156,7 +156,7 @@ class Sent(NamedTuple):
 
 
 def places_of(trace: Tables) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the place of each commit and of each row of the mixings in one order of all commits and events."""
+    """Return the position of each commit and of each row of the mixings in one order of all commits and events."""
     before, commits = trace.mixings.before, np.arange(len(trace))
     first = np.flatnonzero(np.diff(trace.mixings.event, prepend=-1))
     event = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(before))))

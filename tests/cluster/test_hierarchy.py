@@ -76,7 +76,7 @@ def test_staleness_is_conserved_in_each_region_and_between_regions(regions, work
     changes = changes_of(trace)
     for number in range(regions):
         rows = np.flatnonzero(trace.variable == number)
-        is_merge = changes.place[changes.first[number] : changes.first[number + 1]] % 2 == 0
+        is_merge = changes.position[changes.first[number] : changes.first[number + 1]] % 2 == 0
         merges = np.append(0, np.cumsum(is_merge))
         commits = trace.staleness[rows] - (merges[trace.version[rows]] - merges[trace.read_version[rows]])
         left = (workers - 1) * len(rows) - commits.sum()

@@ -22,7 +22,7 @@ from asyncsim.engine._plan import make_plan
 from asyncsim.trace import Fate, Trace, TraceError
 from asyncsim.trace import _csv as csv_files
 from asyncsim.trace._columns import COMMIT_TIMES
-from asyncsim.trace._csv import path_beside
+from asyncsim.trace._csv import part_path
 from asyncsim.trace._flat import COLUMNS
 from tests.cluster.problems import MOVING, NETWORKS, clusters
 from tests.problems import assert_refused, full_disk, random_trace, refusals
@@ -49,7 +49,7 @@ class TestRoundTrip:
         assert_equal(Trace.from_columns(trace.to_columns(unfinished=True), faults=trace.faults), trace)
         trace.to_csv(path)
         assert_equal(Trace.from_csv(path), trace)
-        assert path_beside(path, "faults").exists() == bool(len(trace.faults))
+        assert part_path(path, "faults").exists() == bool(len(trace.faults))
 
     @FEW
     @given(st.integers(0, 99), st.fixed_dictionaries({}, optional={k: st.just(v) for k, v in CHANGES.items()}))
@@ -112,7 +112,7 @@ class TestRoundTrip:
         assert_equal(Trace.from_columns(loose), trace)
 
     def test_only_the_faults_of_the_trace_that_was_there_are_removed(self, tmp_path):
-        own = path_beside(tmp_path / "a.csv", "faults")
+        own = part_path(tmp_path / "a.csv", "faults")
         for text, stays in (("my,notes\n1,2\n", True), ("kind,worker,start_time,end_time\ncrash,0,1,2\n", False)):
             own.write_text(text)
             Trace.from_commits([0, 1]).to_csv(tmp_path / "a.csv")
@@ -179,7 +179,7 @@ class TestNotes:
         assert Trace.from_csv(path).notes == ()
 
     def test_a_file_of_somebody_else_is_neither_read_nor_replaced(self, path):
-        write(path_beside(path, "notes"), "my,notes\n1,2\n")
+        write(part_path(path, "notes"), "my,notes\n1,2\n")
         trace = Trace.from_csv(path)
         assert (trace.notes, trace.derived) == ((), ())
         with pytest.raises(FileExistsError, match=r"would replace 'run\.notes\.csv', which holds no notes of a trace"):
@@ -197,7 +197,7 @@ class TestNotes:
         ids=["kind", "no text", "cells", "name", "bytes"],
     )
     def test_a_damaged_one_is_refused_by_name(self, path, rows, match):
-        write(path_beside(path, "notes"), f"kind,text\n{rows}\n")
+        write(part_path(path, "notes"), f"kind,text\n{rows}\n")
         with pytest.raises(TraceError, match=match):
             Trace.from_csv(path)
 

@@ -195,7 +195,7 @@ class Running(InSimPy):
     def __len__(self) -> int:
         return len(self.trained)
 
-    def why_stuck(self) -> str:
+    def stuck_remedy(self) -> str:
         """Return the remedy for rollouts of which no step ends."""
         if down := sum(not engine.is_up for engine in self.engines):
             return f"Engines that are down: {down} of {len(self.engines)}. Let them restart."
