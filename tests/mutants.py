@@ -450,8 +450,8 @@ PLANTED = r"""
 + job[:, None].astype(np.int64) * longest
 @ asyncsim/scenario/_tree.py | tests/scenario/test_windows.py
 = windows do not follow the number of workers
-- workers is not None and workers != before
-+ False
+- training if workers == before else _fit_to_workers(training, workers)
++ training
 @ asyncsim/engine/_chunks.py | tests/engine/test_quantities.py -k pieces
 = a record of now and then is overwritten
 - 1 << (-(-length // every)).bit_length()

@@ -120,32 +120,32 @@ def calibrate(
         if method not in (None, LIKELIHOOD):
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {brief(method)}. Leave it out.")
         return _assemble(log, shorten(log), LIKELIHOOD, seed, *fit_rollouts(log, model, law, seed))
-    log, collected, may_wait = commit_by_commit(log)
-    log = replace(log, notes=(*log.notes, *collected, *_about_local_steps(log, model)))
-    present = presence(log.worker, log.commit_time, log.workers)
-    together, place = by_place(log, present)
-    used = shorten(steady_part(together, present, LEAST_COMMITS))
+    each_a_step, collected, may_wait = commit_by_commit(log)
+    steps = replace(each_a_step, notes=(*each_a_step.notes, *collected, *_describe_local_steps(each_a_step, model)))
+    present = presence(steps.worker, steps.commit_time, steps.workers)
+    places, place = by_place(steps, present)
+    compared = shorten(steady_part(places, present, LEAST_COMMITS))
     if law is not None and (model is not None or method == NPE):
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
-    stages = stages_of(log, present)
-    if may_wait:
-        stages = stages._replace(compute=stages.compute.with_part("waiting"))
+    shown = stages_of(steps, present)
+    compute = shown.compute.with_part("waiting") if may_wait else shown.compute
     if model is not None and method == LIKELIHOOD:
-        stages = stages._replace(compute=stages.compute.at(place))
-        return _assemble(together, used, LIKELIHOOD, seed, *fit_by_likelihood(together, used, stages, model, seed))
+        stages = shown._replace(compute=compute.at(place))
+        return _assemble(places, compared, LIKELIHOOD, seed, *fit_by_likelihood(places, compared, stages, model, seed))
     if model is None and method != NPE:
-        fit = _assemble(together, used, LIKELIHOOD, seed, *fit_laws(log, stages, place, law, by_worker, seed))
-        reason = "" if method == LIKELIHOOD or law is not None or may_wait else _reason_for_whole_jobs(fit, together)
+        stages = shown._replace(compute=compute)
+        fit = _assemble(places, compared, LIKELIHOOD, seed, *fit_laws(steps, stages, place, law, by_worker, seed))
+        reason = "" if method == LIKELIHOOD or law is not None or may_wait else _reason_for_whole_jobs(fit, places)
         if reason is not None:
             return replace(fit, notes=(reason, *fit.notes)) if reason else fit
-    model = default_model(together.workers) if model is None else model
-    steady = steady_part(together, present, LEAST_PER_WORKER * together.workers)
-    used = shorten(steady, most_simulated(together.workers))
-    values, found, evidence = fit_by_simulation(together, used, model, simulations, seed, jobs, store, progress)
-    return _assemble(together, used, NPE, seed, values, (*stages.notes, *found), evidence)
+    steady = steady_part(places, present, LEAST_PER_WORKER * places.workers)
+    simulated = shorten(steady, most_simulated(places.workers))
+    prior = default_model(places.workers) if model is None else model
+    clusters, notes, evidence = fit_by_simulation(places, simulated, prior, simulations, seed, jobs, store, progress)
+    return _assemble(places, simulated, NPE, seed, clusters, (*shown.notes, *notes), evidence)
 
 
-def _about_local_steps(log: Trace, model: Model | None) -> list[str]:
+def _describe_local_steps(log: Trace, model: Model | None) -> list[str]:
     """Say that a fit is of whole jobs where the log's jobs are known to have several local steps."""
     if log.local_steps is None or not (log.local_steps > 1).any():
         return []
@@ -180,10 +180,12 @@ def _assemble(
 
 def _reason_for_whole_jobs(fit: Fit, log: Trace) -> str | None:
     """Say why whole jobs are fitted: "" where they are all that the log shows, or None to simulate instead."""
-    alone = recorded_columns(log) == COMMITS_ALONE and not takes_time(log, log.begin_time - previous_commit(log))
-    alone = alone and log.workers > 1 and len(log) >= LEAST_PER_WORKER * log.workers
+    has_commits_alone = recorded_columns(log) == COMMITS_ALONE
+    reads_at_commits = not takes_time(log, log.begin_time - previous_commit(log))
+    is_enough = log.workers > 1 and len(log) >= LEAST_PER_WORKER * log.workers
     stage = fit.model.stages["compute"]
-    if not alone or stage.law is None or not fit.check(REPLICATES).refuted:  # Constants leave nothing to compare.
+    may_simulate = has_commits_alone and reads_at_commits and is_enough
+    if not may_simulate or stage.law is None or not fit.check(REPLICATES).refuted:  # A constant has nothing to compare.
         return ""
     whole = "The log has commits alone, and no cluster that only computes makes such ones: "
     if len(stage.groups) > 1:

@@ -43,8 +43,8 @@ LAWS = tuple(name for name in FAMILIES if name not in ("constant", "erlang"))  #
 SIGNIFICANT = 0.01  # p-value below which workers differ
 LEAST_PER_WORKER = 10  # durations of a worker whose own law is fitted
 CONTAINED = {"straggler": "gamma", "hyperexponential": "exponential"}  # mixtures: the law of each if nothing is slow
-TRIED = 3  # laws, the best for all workers together, that are also tried worker by worker
-ALWAYS_TRIED = ("gamma", "lognormal")  # often hidden in a mixture of unequal workers
+MOST_LIKELY = 3  # laws, the best for all workers together, that are also fitted worker by worker
+OFTEN_HIDDEN = ("gamma", "lognormal")  # in a mixture of unequal workers, so that these are fitted as well
 Workers = tuple[int, ...]
 
 
@@ -107,9 +107,9 @@ class Estimate(Component):
         """Differentiate a function of the law by each coordinate with a normal error: (k, …) central differences."""
         kinds, slopes = FAMILIES[self.family].kinds, []
         for i in _regular(self.family):
-            here, ends = kinds[i].to(self.values[i]), []
+            place, ends = kinds[i].to(self.values[i]), []
             for side in (-1, 1):
-                values = [*self.values[:i], kinds[i].back(here + side * SLOPE_STEP), *self.values[i + 1 :]]
+                values = [*self.values[:i], kinds[i].back(place + side * SLOPE_STEP), *self.values[i + 1 :]]
                 ends.append(of(_admissible(self.family, values, self.law)))
             slopes.append((ends[1] - ends[0]) / (2 * SLOPE_STEP))
         return np.array(slopes)
@@ -295,37 +295,36 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
     if law in (None, "constant") and spread <= CONSTANT * float(stage.durations.max()):
         value = np.full(len(stage.durations), np.median(stage.durations))
         return StageFit((Group("", everyone, estimate("constant", value)),), {}, {})
-    refused: dict[str, str] = {}
-    whole = _of_groups(stage, [everyone], LAWS if law is None else (law,), refused)
+    whole, reasons = _fit_groups(stage, [everyone], LAWS if law is None else (law,))
     if not whole:
-        raise ValueError("; ".join(refused.values()))
+        raise ValueError("; ".join(reasons.values()))
     aic = {family: _aic(laws) for family, laws in whole.items()}
     best = _best(whole)
 
-    def chosen(labels: Iterable[str], members: Iterable[Workers], laws: Fitted, **tests: Any) -> StageFit:
+    def fit_of(labels: Iterable[str], members: Iterable[Workers], laws: Fitted, **tests: Any) -> StageFit:
         groups = tuple(map(Group, labels, members, laws[_best(laws)]))
-        return StageFit(groups, aic, refused, **tests, alternatives=alternatives(laws) if law is None else ())
+        return StageFit(groups, aic, reasons, **tests, alternatives=alternatives(laws) if law is None else ())
 
-    alone = chosen([""], [everyone], whole)
+    of_all = fit_of([""], [everyone], whole)
     counts = np.bincount(stage.worker, minlength=workers)
     if not by_worker or workers == 1 or counts.min() < LEAST_PER_WORKER:
-        return alone
-    tried = dict.fromkeys(sorted(aic, key=aic.__getitem__)[:TRIED] + [name for name in ALWAYS_TRIED if name in aic])
+        return of_all
+    likely = sorted(aic, key=aic.__getitem__)[:MOST_LIKELY] + [name for name in OFTEN_HIDDEN if name in aic]
     singles = [(w,) for w in everyone]
-    each = _of_groups(stage, singles, tried)
+    each, _ = _fit_groups(stage, singles, dict.fromkeys(likely))
     if not each:
-        return alone
+        return of_all
     p_equal = _p_value(stage, [everyone], whole, each)
     if p_equal >= SIGNIFICANT:
-        return replace(alone, p_equal=p_equal)
+        return replace(of_all, p_equal=p_equal)
     members, classes = _classes(stage, workers, _best(each), whole) if workers > 2 else ((), {})
     p_classes = _p_value(stage, members, classes, each) if classes else None
     least = min(aic[best], _aic(each[_best(each)]))
     if p_classes is not None and (p_classes >= SIGNIFICANT or _aic(classes[_best(classes)]) <= least):
-        return chosen(("fast", "slow"), members, classes, p_equal=p_equal, p_classes=p_classes)
+        return fit_of(("fast", "slow"), members, classes, p_equal=p_equal, p_classes=p_classes)
     if aic[best] <= least:  # There are too few jobs for a finer model.
-        return replace(alone, p_equal=p_equal, p_classes=p_classes)
-    return chosen([f"[{w}]" for w in everyone], singles, each, p_equal=p_equal, p_classes=p_classes)
+        return replace(of_all, p_equal=p_equal, p_classes=p_classes)
+    return fit_of([f"[{w}]" for w in everyone], singles, each, p_equal=p_equal, p_classes=p_classes)
 
 
 def named_laws(law: Any, stages: Sequence[str]) -> dict[str, str]:
@@ -339,18 +338,24 @@ def named_laws(law: Any, stages: Sequence[str]) -> dict[str, str]:
     return families
 
 
-def _of_groups(
-    stage: Stage, members: Sequence[Workers], families: Iterable[str], refused: dict[str, str] | None = None
-) -> dict[str, list[Estimate]]:
-    """Fit each family to some groups of workers, and add to `refused` why a family cannot have made their durations."""
-    fitted, parts = {}, [stage.of(who) for who in members]
-    refused = {} if refused is None else refused
-    for family in families if members else ():
-        try:
-            fitted[family] = [estimate(family, part.durations, part.censored) for part in parts]
-        except ValueError as error:
-            refused[family] = str(error)
-    return fitted
+def _fit_groups(
+    stage: Stage, members: Sequence[Workers], families: Iterable[str]
+) -> tuple[dict[str, list[Estimate]], dict[str, str]]:
+    """Fit each family to some groups of workers, and say of the others why they cannot have made the durations."""
+    parts = [stage.of(who) for who in members]
+    fits = {family: _estimates_or_reason(family, parts) for family in families if members}
+    return (
+        {family: fit for family, fit in fits.items() if not isinstance(fit, str)},
+        {family: fit for family, fit in fits.items() if isinstance(fit, str)},
+    )
+
+
+def _estimates_or_reason(family: str, parts: Iterable[Stage]) -> list[Estimate] | str:
+    """Fit a family to durations of several groups, or return its error, by which a law refuses durations."""
+    try:
+        return [estimate(family, part.durations, part.censored) for part in parts]
+    except ValueError as error:
+        return str(error)
 
 
 def _aic(laws: Sequence[Estimate]) -> float:
@@ -377,11 +382,11 @@ def _classes(
 ) -> tuple[tuple[Workers, ...], dict[str, list[Estimate]]]:
     """Split the workers into two classes, and fit each family to them. Empty if there are no two classes."""
     members = _two_classes(stage, workers, family)
-    fitted = _of_groups(stage, members, families)
+    fitted, _ = _fit_groups(stage, members, families)
     if fitted and _best(fitted) != family:  # Another family may split the workers otherwise.
-        again = _two_classes(stage, workers, _best(fitted))
-        if again and again != members:
-            return again, _of_groups(stage, again, families)
+        others = _two_classes(stage, workers, _best(fitted))
+        if others and others != members:
+            return others, _fit_groups(stage, others, families)[0]
     return members, fitted
 
 
@@ -394,7 +399,7 @@ def _two_classes(stage: Stage, workers: int, family: str) -> tuple[Workers, ...]
     slow = _split(np.bincount(stage.worker, rankdata(stage.durations), workers) / counts, counts)
     for _ in range(workers):
         sides = [tuple(np.flatnonzero(slow == side).tolist()) for side in (False, True)]
-        laws = _of_groups(stage, sides, [family]).get(family)
+        laws = _fit_groups(stage, sides, [family])[0].get(family)
         if laws is None:
             return ()
         # Each worker's likelihood in a class counts with the share of the class.
@@ -438,7 +443,7 @@ def _p_value(stage: Stage, members: Sequence[Workers], together: Fitted, each: F
     whole, apart = _best(together), _best(each)
     if apart not in together or _aic(together[whole]) <= _aic(each[apart]):
         laws = [(estimate.law, stage.of(who)) for who, estimate in zip(members, together[whole], strict=True)]
-        return alike(of_laws(stage, laws, "cdf"), stage.worker)
+        return test_equality(of_laws(stage, laws, "cdf"), stage.worker)
     # By Wilks, and by Hogg for ends, twice the gain is chi-squared, with the degrees of freedom of the additional laws.
     gain = _gain(each[apart], together[apart])
     return float(chi2.sf(max(gain, 0.0), (len(each[apart]) - len(members)) * degrees(apart)))
@@ -449,7 +454,7 @@ def _gain(laws: Sequence[Estimate], others: Sequence[Estimate]) -> float:
     return 2 * sum(law.log_likelihood for law in laws) - 2 * sum(law.log_likelihood for law in others)
 
 
-def alike(positions: FloatArray, worker: NDArray[np.int32]) -> float:
+def test_equality(positions: FloatArray, worker: NDArray[np.int32]) -> float:
     """Test by Kruskal and Wallis whether all workers are equally slow, given their laws, and return the p-value."""
     from scipy.stats import kruskal
 

@@ -24,7 +24,7 @@ from asyncsim.files._json import read_json, write_json
 FORMAT, FORMAT_VERSION = "asyncsim calibration", 7
 JUDGED = 64  # simulated logs by which a model is judged not to fit
 MOST = 3  # times the log's workers, up to which a server whose service it does not show is trusted to keep up
-ADDED = '`add={"fast": 12}`'
+EXAMPLE = '`add={"fast": 12}`'  # in a message
 LEAST_MOST = 4  # workers, for whom it always is
 QUEUE = ("throughput", "staleness", "sd of staleness", "gap")  # statistics in which one that is not modelled shows
 
@@ -129,20 +129,17 @@ class Fit:
             ValueError: If `workers` is not an integer of at least 1, or the log is of rollouts, or the fit does not
                 distinguish these classes.
         """
-        model, workers = self._joined_by(workers, add)
-        return model.cluster(workers)
+        model, count = self._joined_by(workers, add)
+        return model.cluster(count)
 
     def _joined_by(self, workers: int | None, add: Mapping[str, int] | None) -> tuple[Any, int]:
         """Return the model with further workers of some classes, and the number of all workers."""
-        if workers is None:
-            workers = self.workers
-        else:
-            workers = require_count("workers", workers, remedy="Use one worker or more.")
+        first = self.workers if workers is None else require_count("workers", workers, remedy="Use one worker or more.")
         if add is None:
-            return self.model, workers
+            return self.model, first
         if not isinstance(add, Mapping) or not add:
-            raise ValueError(f"`add` must map classes to numbers of workers; got {brief(add)}. Write {ADDED}.")
-        return self.model.joined_by(workers, add), workers + sum(add.values())
+            raise ValueError(f"`add` must map classes to numbers of workers; got {brief(add)}. Write {EXAMPLE}.")
+        return self.model.joined_by(first, add), first + sum(add.values())
 
     def sample(self, count: int, seed: int | None = None, workers: int | None = None) -> list[Any]:
         """Draw clusters that are plausible, given the log: from the likelihood's normal approximation or the posterior.
@@ -158,9 +155,9 @@ class Fit:
         Raises:
             ValueError: If `count` or `workers` is not an integer of at least 1.
         """
-        count = require_count("count", count, remedy="200 show a band.")
+        number = require_count("count", count, remedy="200 show a band.")
         generator = np.random.default_rng([self.seed if seed is None else seed, 2])
-        return self.model.sample(generator, count, self.workers if workers is None else workers)
+        return self.model.sample(generator, number, self.workers if workers is None else workers)
 
     def what_if(
         self,
@@ -205,12 +202,11 @@ class Fit:
             >>> round(answer["throughput"].median), round(answer["staleness"].median)
             (8, 7)
         """
-        draws = require_count("draws", draws, remedy="16 show a band.")
-        if steps is not None:
-            steps = require_integer("steps", steps, least=2, remedy="Simulate 2 or more.")
-        model, workers = self._joined_by(workers, add)
-        self._require_answer(workers)
-        systems = model.sample(np.random.default_rng([seed, 2]), draws, workers)
+        runs = require_count("draws", draws, remedy="16 show a band.")
+        length = None if steps is None else require_integer("steps", steps, least=2, remedy="Simulate 2 or more.")
+        model, count = self._joined_by(workers, add)
+        self._require_answer(count)
+        systems = model.sample(np.random.default_rng([seed, 2]), runs, count)
         if "local_steps" in changes and getattr(systems[0], "local_steps", None) == 1:
             raise ValueError(
                 f"`local_steps` must be left out, because the fitted law is that of whole jobs; got "
@@ -218,7 +214,7 @@ class Fit:
                 "1/H of the mean and √H times the cv if the jobs of the log have H steps."
             )
         rows = [
-            model.simulated(override(system, **changes) if changes else system, steps, seed + number)
+            model.simulated(override(system, **changes) if changes else system, length, seed + number)
             for number, system in enumerate(systems)
         ]
         shares = [0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2]
@@ -226,22 +222,25 @@ class Fit:
 
     def _require_answer(self, workers: int) -> None:
         """Refuse a number of workers for which the answer depends on a queue that the log does not show."""
+        reason = self._doubt(workers)
+        if reason is not None:
+            of_server = "Log `arrive_time` and `serve_time`, or fit a `model` with a network and a server."
+            remedy = "Log `read_time` and `version`." if "compute" in self.mixed else of_server
+            raise Unanswered(f"`workers` of {brief(workers)} cannot be answered from the log: {reason}. {remedy}")
+
+    def _doubt(self, workers: int) -> str | None:
+        """Return why a queue that the log does not show may limit a number of workers, or None."""
         if workers == self.workers or (self.model.shows_service and "compute" not in self.mixed):
-            return
-        without = "upload" in self.model.stages or self.cluster.server.is_instant
-        why = None
+            return None
         if "compute" in self.mixed:
-            why = "its jobs may contain a wait for the end of a step of several commits"
-        elif self.mixed:
-            why = "its times from finish to commit mix messages, queue and service"
-        elif without and workers > max(MOST * self.workers, LEAST_MOST):
-            why = f"it shows no service, which may limit more than {MOST} times its {self.workers} workers"
-        elif odd := [name for name in self.check(REPLICATES).refuted if name.startswith(QUEUE)]:
-            why = f"the fit, whose queue it does not show, does not produce its {odd[0]}"
-        if why is not None:
-            remedy = "Log `arrive_time` and `serve_time`, or fit a `model` with a network and a server."
-            remedy = "Log `read_time` and `version`." if "compute" in self.mixed else remedy
-            raise Unanswered(f"`workers` of {brief(workers)} cannot be answered from the log: {why}. {remedy}")
+            return "its jobs may contain a wait for the end of a step of several commits"
+        if self.mixed:
+            return "its times from finish to commit mix messages, queue and service"
+        lacks_service = "upload" in self.model.stages or self.cluster.server.is_instant
+        if lacks_service and workers > max(MOST * self.workers, LEAST_MOST):
+            return f"it shows no service, which may limit more than {MOST} times its {self.workers} workers"
+        refuted = [name for name in self.check(REPLICATES).refuted if name.startswith(QUEUE)]
+        return f"the fit, whose queue it does not show, does not produce its {refuted[0]}" if refuted else None
 
     def check(self, count: int = 64) -> Checks:
         """Compute predictive p-values: statistics of the log among those of logs that clusters of `sample` produce.
@@ -265,18 +264,20 @@ class Fit:
         References:
             Gelman, Meng and Stern 1996, "Posterior predictive assessment of model fitness via realized discrepancies".
         """
-        count = require_integer("count", count, least=8, remedy="64 resolve small p-values.")
-        log = dict(self.log.statistics)
-        for logs in (count, max(count, JUDGED)):
-            if logs not in self._checks:
-                replicates = [
-                    self.model.statistics(simulate(cluster, commits=self.log.checked, seed=self.seed + i))
-                    for i, cluster in enumerate(self.sample(logs, seed=self.seed + 1))
-                ]
-                all_at_once = {"all together": together(log, replicates)} if self.model.jointly else {}
-                self._checks[logs] = Checks({**compared(log, replicates), **all_at_once, **self.evidence.laws})
-            if self._checks[logs].fits:
-                break
+        logs = require_integer("count", count, least=8, remedy="64 resolve small p-values.")
+        checks = self._compare(logs)
+        return checks if checks.fits else self._compare(max(logs, JUDGED))
+
+    def _compare(self, logs: int) -> Checks:
+        """Compare the log with some simulated ones, once for each number of these."""
+        if logs not in self._checks:
+            log = dict(self.log.statistics)
+            replicates = [
+                self.model.statistics(simulate(cluster, commits=self.log.checked, seed=self.seed + i))
+                for i, cluster in enumerate(self.sample(logs, seed=self.seed + 1))
+            ]
+            all_at_once = {"all together": together(log, replicates)} if self.model.jointly else {}
+            self._checks[logs] = Checks({**compared(log, replicates), **all_at_once, **self.evidence.laws})
         return self._checks[logs]
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -320,12 +321,8 @@ class Fit:
                 if not isinstance(parts[name], kinds):
                     raise TypeError(f"its {name} is of type {type(parts[name]).__name__}")
             fit = cls(content["method"], notes=tuple(content["notes"]), seed=content["seed"], **parts)
-            _ = (
-                repr(fit),
-                fit.cluster,
-                fit.parameters,
-                fit.sample(1),
-            )  # Laws refuse wrong arguments, and these need all other values.
+            # Laws refuse wrong arguments, and these need all other values.
+            _ = repr(fit), fit.cluster, fit.parameters, fit.sample(1)
         except NotRebuilt as error:
             raise NotRebuilt(f"{where} cannot be loaded: {error} Or calibrate again.") from error
         except Exception as error:  # whatever the values lead to, which no fit has

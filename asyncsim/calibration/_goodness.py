@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.calibration._choose import Group, alike
+from asyncsim.calibration._choose import Group, test_equality
 from asyncsim.calibration._stages import Stage, of_laws
 from asyncsim.calibration._statistics import Check
 from asyncsim.calibration._terms import Terms, pieces
@@ -88,7 +88,7 @@ def unequal_workers(name: str, stage: Stage, cluster: Cluster) -> float:
     many = np.flatnonzero(np.bincount(stage.worker) >= LEAST_COMPARED)
     compared = np.isin(stage.worker, many)
     positions = of_laws(stage, pieces(name, stage, cluster), "cdf")[compared]
-    return alike(positions, stage.worker[compared]) if len(many) > 1 and np.ptp(positions) else 1.0
+    return test_equality(positions, stage.worker[compared]) if len(many) > 1 and np.ptp(positions) else 1.0
 
 
 def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> list[str]:

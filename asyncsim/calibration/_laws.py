@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,17 +72,22 @@ class Laws(FittedCluster):
     @cached_property
     def parameters(self) -> Parameters:
         """Name -> `Parameter`: the arguments of each law, and of each stage "mean" and "cv"."""
-        parameters = Parameters()
-        for name, stage in self.stages.items():
-            whole = name == "compute" and "queue" in stage.contains and "service" in self.hidden
-            for key, parameter in parameters_of_stage(STAGES[name], stage, self.seed).items():
-                identifiable = parameter.identifiable and name not in self.mixed
-                method = WHOLE_JOBS if whole else LIKELIHOOD
-                parameters[key] = parameter._replace(method=method, identifiable=identifiable)
-        for name in self.hidden:
-            if name not in self.stages:
-                parameters[f"{STAGES[name]}.mean"] = Parameter(np.nan, np.nan, np.nan, NOT_OBSERVED, False)
-        return parameters
+        of_stages = {
+            key: parameter._replace(
+                method=WHOLE_JOBS if name == "compute" and self._has_whole_jobs else LIKELIHOOD,
+                identifiable=parameter.identifiable and name not in self.mixed,
+            )
+            for name, stage in self.stages.items()
+            for key, parameter in parameters_of_stage(STAGES[name], stage, self.seed).items()
+        }
+        unknown = Parameter(np.nan, np.nan, np.nan, NOT_OBSERVED, False)
+        lacking = {f"{STAGES[name]}.mean": unknown for name in self.hidden if name not in self.stages}
+        return Parameters({**of_stages, **lacking})
+
+    @property
+    def _has_whole_jobs(self) -> bool:
+        """Whether the durations of computing contain the server's queue."""
+        return "queue" in self.stages["compute"].contains and "service" in self.hidden
 
     def cluster(self, workers: int) -> Cluster:
         """Build the cluster of highest likelihood, with some number of workers."""
@@ -98,11 +104,13 @@ class Laws(FittedCluster):
         first = {group.label.strip("[]"): group.workers[0] for group in self.stages["compute"].groups if group.label}
         if not first:
             raise ValueError(f"`add` {NO_CLASSES}: all workers have one law. Ask for `workers` instead.")
-        holders = [self._holder(place) for place in range(workers)]
-        for name, count in add.items():
-            require_one_of("add", name, choices=first)
-            holders += [first[name]] * require_count(f"add of {name!r}", count, remedy="Add one worker or more.")
-        return replace(self, holders=tuple(holders))
+        further = [
+            [first[require_one_of("add", name, choices=first)]]
+            * require_count(f"add of {name!r}", count, remedy="Add one worker or more.")
+            for name, count in add.items()
+        ]
+        holders = map(self._holder, range(workers))
+        return replace(self, holders=(*holders, *chain.from_iterable(further)))
 
     def _holder(self, place: int) -> int:
         """Return the worker of the log whose law a place has."""
@@ -147,31 +155,43 @@ def fit_laws(
         *durations.notes,
         *(note for name, choice in fitted.items() for note in _describe_fit(name, choice, name in families, log.names)),
         *dependences(durations.compute, fitted["compute"].groups, durations.middle),
+        *_describe_hidden(durations),
     ]
-    if durations.hidden and durations.compute.contains:
-        inside = f"compute contains it ({', '.join(durations.compute.contains)})"
-        if durations.upload is not None:
-            inside += f", or upload ({', '.join(durations.upload.contains)})"
-        notes.append(
-            f"Not identifiable from the log: {' and '.join(durations.hidden)}. No time passes there, or {inside}; "
-            "log `start_time`, `finish_time`, `arrive_time` and `serve_time` to identify them."
-        )
     distances = {f"law of {name}": stage.law for name, stage in fitted.items() if stage.law is not None}
     holders = () if place.max() + 1 == log.workers else holders_of(place)
     laws = Laws(log.workers, fitted, durations.slots, durations.separate, durations.hidden, seed, holders)
     return laws, notes, Evidence(distances)
 
 
+def _describe_hidden(durations: Stages) -> list[str]:
+    """Say which stages are not identifiable, and in which others they may be."""
+    if not (durations.hidden and durations.compute.contains):
+        return []
+    upload = "" if durations.upload is None else f", or upload ({', '.join(durations.upload.contains)})"
+    return [
+        f"Not identifiable from the log: {' and '.join(durations.hidden)}. No time passes there, or compute contains "
+        f"it ({', '.join(durations.compute.contains)}){upload}; log `start_time`, `finish_time`, `arrive_time` and "
+        "`serve_time` to identify them."
+    ]
+
+
 def _fit(stage: Stage, log: Trace, law: str | None, by_worker: bool, seed: int) -> StageFit:
+    """Choose the laws of a stage, and compare them with its durations."""
     choice = choose(stage, log.workers, law, by_worker=by_worker)
-    if log.names and len(choice.groups) > 2:  # Each worker has a law of its own, which has its name.
-        choice = replace(choice, groups=tuple(replace(g, label=f"[{log.names[g.workers[0]]}]") for g in choice.groups))
-    check, quantiles = law_check(stage, choice.groups, seed), quantiles_of(stage, choice.groups)
-    choice = replace(choice, contains=stage.contains, law=check, quantiles=quantiles)
-    if not choice.alternatives or not stage.contains:
-        return choice
-    parts = [stage.of(group.workers) for group in choice.groups]
-    return replace(choice, observed=tuple(observed_moments(part.durations, part.censored) for part in parts))
+    # Where each worker has a law of its own, the law has its name.
+    has_names = bool(log.names) and len(choice.groups) > 2
+    groups = tuple(
+        replace(group, label=f"[{log.names[group.workers[0]]}]") if has_names else group for group in choice.groups
+    )
+    parts = [stage.of(group.workers) for group in groups if choice.alternatives and stage.contains]
+    return replace(
+        choice,
+        groups=groups,
+        contains=stage.contains,
+        observed=tuple(observed_moments(part.durations, part.censored) for part in parts),
+        law=law_check(stage, groups, seed),
+        quantiles=quantiles_of(stage, groups),
+    )
 
 
 def _describe_fit(name: str, choice: StageFit, named: bool, names: Sequence[str]) -> list[str]:
@@ -287,19 +307,23 @@ def _parameter(
     Where durations may be sums, it is at least as wide as the observed moments leave open. The error of a mean is known
     whatever the law (`alone`), so that the differences between families say nothing more about it.
     """
+    ends = [] if observed is None else [observed[0] + side * NORMAL * observed[1] for side in (-1, 1)]
+    others = [estimate] if alone and ends else _ends_of_draws(estimate, drawn, averaged)
+    low, high = float(min(*others, *ends)), float(max(*others, *ends))
+    return Parameter(float(estimate), low, high, LIKELIHOOD, bool(0 < low < high < MOST_APART * low))
+
+
+def _ends_of_draws(estimate: float, drawn: FloatArray, averaged: bool) -> list[float]:
+    """Return low and high, between which the draws of an estimate lie."""
     between = "linear" if np.isfinite(drawn).all() else "nearest"  # Some laws have an infinite variance.
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method=between).tolist()
     if averaged:  # The chosen family may have less than half of all weight.
-        low, high = min(low, estimate), max(high, estimate)
-    elif estimate >= drawn.max():  # It is the shortest duration, and the law's own least can only be below it.
-        low, high = float(np.quantile(drawn, 1 - LEVEL, method=between)), float(estimate)
-    elif estimate <= drawn.min():  # It is the longest duration.
-        low, high = float(estimate), float(np.quantile(drawn, LEVEL, method=between))
-    if observed is not None:
-        middle, error = observed.tolist()
-        low, high = (estimate, estimate) if alone else (low, high)
-        low, high = min(low, middle - NORMAL * error), max(high, middle + NORMAL * error)
-    return Parameter(float(estimate), low, high, LIKELIHOOD, bool(0 < low < high < MOST_APART * low))
+        return [min(low, estimate), max(high, estimate)]
+    if estimate >= drawn.max():  # It is the shortest duration, and the law's own least can only be below it.
+        return [float(np.quantile(drawn, 1 - LEVEL, method=between)), estimate]
+    if estimate <= drawn.min():  # It is the longest duration.
+        return [estimate, float(np.quantile(drawn, LEVEL, method=between))]
+    return [low, high]
 
 
 def _of_constant(estimate: float) -> Parameter:

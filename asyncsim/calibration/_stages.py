@@ -1,13 +1,12 @@
 """A log taken apart into durations of computing, of messages and of service."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.calibration._statistics import COLUMNS, ROUNDING, cycles, takes_time
+from asyncsim.calibration._statistics import COLUMNS, ROUNDING, cycles, takes_time, with_columns
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.calibration._waiting import find_round, waits_for_steps
 from asyncsim.trace import Fate, Trace
@@ -91,26 +90,24 @@ def stages_of(trace: Trace, present: Presence | None = None) -> Stages:
     """Take a log apart into stages. If the caller knows who was present, this is not computed again."""
     _require_enough(trace)
     present = present or presence(trace.worker, trace.commit_time, trace.workers)
-    unseen, of_waits = waits_unseen(trace)
-    compute, middle, of_compute = _compute(trace, present, unseen)
-    latency, of_latency = _latency(trace, unseen)
-    service, slots, of_service = _service(trace, latency)
-    upload, of_upload = _upload(trace, latency) if service is None else (None, ())
+    unseen, notes_of_waits = find_unseen_waits(trace)
+    compute, middle, notes_of_compute = _compute(trace, present, unseen)
+    latency, notes_of_latency = _latency(trace, unseen)
+    service, slots, notes_of_service = _service(trace, latency)
+    upload, notes_of_upload = _upload(trace, latency) if service is None else (None, ())
     hidden = ("latency",) * (latency is None) + ("service",) * (service is None or bool(service.contains))
-    notes = (*of_waits, *of_compute, *of_latency, *of_service, *of_upload, *findings(trace, present))
-    alone = (ONE_WORKER,) * (trace.workers == 1)
-    separate = bool((trace.pull_version != trace.version).any())
-    return Stages(
-        compute,
-        middle,
-        latency,
-        service,
-        slots,
-        hidden,
-        (*notes, *_late_reads(trace, present), *alone),
-        separate,
-        upload,
+    notes = (
+        *notes_of_waits,
+        *notes_of_compute,
+        *notes_of_latency,
+        *notes_of_service,
+        *notes_of_upload,
+        *findings(trace, present),
+        *_late_reads(trace, present),
+        *(ONE_WORKER,) * (trace.workers == 1),
     )
+    separate = bool((trace.pull_version != trace.version).any())
+    return Stages(compute, middle, latency, service, slots, hidden, notes, separate, upload)
 
 
 def _late_reads(trace: Trace, present: Presence) -> list[str]:
@@ -150,36 +147,26 @@ def commit_by_commit(log: Trace) -> tuple[Trace, list[str], bool]:
         return log, [], True
     columns = {name: getattr(log, name) for name in ("worker", "read_time", *COLUMNS)}
     size = len(log) / max(log.steps, 1)
-    note = f"The server makes a step of {size:.3g} commits, and nobody seems to wait for it"
-    if waits is None:
-        note = f"The server makes a step of {size:.3g} commits, for which workers may wait"
-    if share:
-        note += f" (log `read_time` to be sure: if they wait, their jobs are {share:.1%} shorter)"
-    note += (
-        f": the fitted cluster has each commit as a step. `protocols.KBatchAsync(k={round(size)})` makes such steps."
+    who = ", for which workers may wait" if waits is None else ", and nobody seems to wait for it"
+    doubt = f" (log `read_time` to be sure: if they wait, their jobs are {share:.1%} shorter)" if share else ""
+    note = (
+        f"The server makes a step of {size:.3g} commits{who}{doubt}: the fitted cluster has each commit as a step. "
+        f"`protocols.KBatchAsync(k={round(size)})` makes such steps."
     )
-    alone = Trace.from_columns(columns, log.workers, start=0.0)
-    same = {"names": log.names, "notes": log.notes, "derived": log.derived, "local_steps": log.local_steps}
-    return replace(alone, **same), [note], waits is None
+    return with_columns(log, columns, range(log.workers), start=0.0), [note], waits is None
 
 
 def by_place(log: Trace, present: Presence) -> tuple[Trace, IntColumn]:
     """Return a log in which a worker that took the place of one that has left counts as the same, and all places."""
     place = present.places(log.names)
-    count = int(place.max()) + 1
-    if count == log.workers or not log.closes_step.all():
+    if place.max() + 1 == log.workers or not log.closes_step.all():
         return log, np.arange(log.workers, dtype=np.int32)
     worker = place[log.worker]
     # The log does not show when a late worker read, so that the guess may lie before the last commit in its place.
     before = previous_own_row(worker)
     earliest = np.where(before >= 0, log.commit_time[before], 0.0)
     times = {name: np.maximum(getattr(log, name), earliest) for name in ("read_time", *COLUMNS)}
-    together = Trace.from_columns({"worker": worker, **times}, count, start=0.0)
-    holders = list(holders_of(place))
-    names = tuple(log.names[number] for number in holders) if log.names else ()
-    local_steps = None if log.local_steps is None else log.local_steps[holders]
-    whole = replace(together, names=names, notes=log.notes, derived=log.derived, local_steps=local_steps)
-    return whole, place
+    return with_columns(log, {"worker": worker, **times}, holders_of(place), start=0.0), place
 
 
 def holders_of(place: IntColumn) -> tuple[int, ...]:
@@ -208,11 +195,11 @@ def _require_enough(trace: Trace) -> None:
         raise ValueError(f"`log` must have times that can be squared; its length is {trace.seconds:g} s. {remedy}")
     if not trace.closes_step.all():
         remedy = "Fit its parts by `asyncsim.delays.….fit`, or give the `Rollouts` that made it as the model."
-        found = "some of its commits close no step, and workers wait for its end or lose work"
-        raise ValueError(f"`log` must be of an asynchronous cluster; {found}. {remedy}")
+        reason = "some of its commits close no step, and workers wait for its end or lose work"
+        raise ValueError(f"`log` must be of an asynchronous cluster; {reason}. {remedy}")
 
 
-def waits_unseen(trace: Trace) -> tuple[NDArray[np.bool_], Notes]:
+def find_unseen_waits(trace: Trace) -> tuple[NDArray[np.bool_], Notes]:
     """Return, (commits,), whether a commit probably waited before the log has it arrive, with a note.
 
     A server with a single loop sees a message only when it takes it up. In its log nobody waits, and yet it often takes
@@ -236,39 +223,34 @@ def waits_unseen(trace: Trace) -> tuple[NDArray[np.bool_], Notes]:
 
 
 def _compute(trace: Trace, present: Presence, unseen: NDArray[np.bool_]) -> tuple[Stage, FloatArray, Notes]:
-    """Return the durations of computing, and the middle of each job."""
+    """Return the durations of computing, the middle of each job, and notes."""
     durations = trace.finish_time - trace.start_time
     first = first_jobs(trace)
     # The log may not show when a late worker began its first job, nor of a job whether it paused.
     unknown = first & present.late[trace.worker] & first_jobs_are_unknown(trace)
-    counts = ~unknown & ~present.spans_pause(trace.start_time, trace.finish_time)
-    if not takes_time(trace, trace.arrive_time - trace.finish_time):  # The wait is in the job itself.
-        counts &= ~unseen
+    # Without messages, the unseen wait is in the job itself.
+    contains_wait = not takes_time(trace, trace.arrive_time - trace.finish_time)
     begins_with_commits = bool((durations[first] == 0).any())  # `Trace.from_csv(start="first")` counts from these.
-    if begins_with_commits:
-        counts &= ~first
+    paused = present.spans_pause(trace.start_time, trace.finish_time)
+    counts = ~(unknown | paused | (unseen & contains_wait) | (first & begins_with_commits))
     open_jobs = trace.unfinished
     end = np.minimum(open_jobs.end_time, trace.seconds)
     lasted = end - np.minimum(open_jobs.start_time, end)  # 0 for a job that never started
     ended = open_jobs.finish_time <= end
     # A job counts if it computed: whole if it finished, as long as it lasted if it did not.
-    censors = ~ended & (lasted > 0) & np.isin(open_jobs.fate, [Fate.IN_FLIGHT, Fate.CANCELLED, Fate.CRASHED])
+    computed = np.isin(open_jobs.fate, [Fate.IN_FLIGHT, Fate.CANCELLED, Fate.CRASHED])
     # The job that a departed worker had begun does not count, because nobody works on it.
-    censors &= ~(present.left[open_jobs.worker] & (open_jobs.fate == Fate.IN_FLIGHT))
-    censors &= ~present.spans_pause(open_jobs.start_time, end)
+    abandoned = present.left[open_jobs.worker] & (open_jobs.fate == Fate.IN_FLIGHT)
+    censors = ~ended & (lasted > 0) & computed & ~abandoned & ~present.spans_pause(open_jobs.start_time, end)
     whole = np.concatenate([durations[counts], open_jobs.finish_time[ended] - open_jobs.start_time[ended]])
     worker = np.concatenate([trace.worker[counts], open_jobs.worker[ended]])
     inferred, inferred_worker = _under_way(trace, present, durations)
     # A job that lasts longer than any before may as well have been left: it says no more than the longest of these.
     censored = np.minimum(np.concatenate([lasted[censors], inferred]), whole.max(initial=0.0))
     censored_worker = np.concatenate([open_jobs.worker[censors], inferred_worker])
-    middle = ((trace.start_time + trace.finish_time) / 2)[counts]
-    middle = np.append(middle, np.full(np.count_nonzero(ended), trace.seconds))
-    return (
-        Stage(whole, worker, censored, censored_worker, hidden_stages(trace)),
-        middle,
-        (NO_START,) * begins_with_commits,
-    )
+    middle = np.append(((trace.start_time + trace.finish_time) / 2)[counts], np.full(ended.sum(), trace.seconds))
+    compute = Stage(whole, worker, censored, censored_worker, hidden_stages(trace))
+    return compute, middle, (NO_START,) * begins_with_commits
 
 
 def _under_way(trace: Trace, present: Presence, durations: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
@@ -280,8 +262,8 @@ def _under_way(trace: Trace, present: Presence, durations: FloatArray) -> tuple[
     cycle = trace.commit_time - previous_commit(trace)
     overhead = float((cycle - durations)[again].mean()) if again.any() else 0.0
     lasted = trace.seconds - present.last - overhead
-    missing &= ~present.spans_pause(present.last, np.full(trace.workers, trace.seconds))
-    under_way = missing & (lasted > ROUNDING * trace.seconds)
+    paused = present.spans_pause(present.last, np.full(trace.workers, trace.seconds))
+    under_way = missing & ~paused & (lasted > ROUNDING * trace.seconds)
     return lasted[under_way], np.flatnonzero(under_way).astype(np.int32)
 
 
@@ -310,9 +292,10 @@ def _latency(trace: Trace, unseen: NDArray[np.bool_]) -> tuple[Stage | None, Not
         return Stage(up[~unseen], trace.worker[~unseen]), ()
     if not shows_up or (not arrives and float(ks_2samp(down, up).pvalue) < ALIKE):  # type: ignore[attr-defined]
         return Stage(down, trace.worker[reads]), ()
-    both = reads & ~unseen
-    if unseen.any():  # A few jobs show no clock.
-        both &= (np.bincount(trace.worker[both], minlength=trace.workers) >= LEAST_CLOCKED)[trace.worker]
+    timed = reads & ~unseen
+    # A few jobs show no clock.
+    enough = np.bincount(trace.worker[timed], minlength=trace.workers) >= LEAST_CLOCKED
+    both = timed & enough[trace.worker] if unseen.any() else timed
     wrong, notes = _clocks(trace, down[both[reads]], up[both], both)
     # Between two clocks of one worker a message takes its true time, and between two hosts the offset more or less.
     sent = ~np.isin(trace.worker, wrong) & ~unseen
@@ -325,7 +308,7 @@ def _service(trace: Trace, latency: Stage | None) -> tuple[Stage | None, int, No
         return Stage(trace.commit_time - trace.serve_time, trace.worker), most_in_service(trace), ()
     if takes_time(trace, trace.commit_time - trace.arrive_time):
         note = "The log lacks `serve_time`: service is counted from the commit before, one at a time."
-        return Stage(one_at_a_time(trace, trace.arrive_time), trace.worker), 1, (note,)
+        return Stage(count_one_at_a_time(trace, trace.arrive_time), trace.worker), 1, (note,)
     both_ways = latency is not None and len(latency.durations) > len(trace)
     if both_ways or not takes_time(trace, trace.commit_time - trace.finish_time):
         return None, 1, ()
@@ -333,14 +316,14 @@ def _service(trace: Trace, latency: Stage | None) -> tuple[Stage | None, int, No
         if not is_queue_alone(trace):
             return None, 1, ()
         note = f"{FROM_FINISH}, one at a time, with which the log agrees."
-        return Stage(one_at_a_time(trace, trace.finish_time), trace.worker), 1, (note,)
-    service = one_at_a_time(trace, trace.finish_time + float(latency.durations.mean()))
+        return Stage(count_one_at_a_time(trace, trace.finish_time), trace.worker), 1, (note,)
+    service = count_one_at_a_time(trace, trace.finish_time + float(latency.durations.mean()))
     positive = service > ROUNDING * trace.seconds
     note = f"{FROM_FINISH}, less the mean latency, which is not exact."
     return Stage(service[positive], trace.worker[positive], contains=("upload",)), 1, (note,)
 
 
-def one_at_a_time(trace: Trace, arrival: FloatArray) -> FloatArray:
+def count_one_at_a_time(trace: Trace, arrival: FloatArray) -> FloatArray:
     """Return (commits,) seconds of service, which begins when a commit has arrived and the only slot is free."""
     return trace.commit_time - np.maximum(arrival, np.append(0.0, trace.commit_time[:-1]))
 
@@ -380,21 +363,24 @@ def _clocks(trace: Trace, down: FloatArray, up: FloatArray, reads: NDArray[np.bo
     middle = float(np.median([mine.mean() for mine in by_worker.values()]))
     alike = np.concatenate([mine for mine in by_worker.values() if abs(mine.mean() - middle) <= error(mine)])
     common = float(alike.mean()) if abs(alike.mean()) > error(alike) else 0.0
-    wrong: list[int] = []
-    notes: list[str] = []
-    for w, mine in by_worker.items():
-        own = bool(away[worker == w].mean() > MOSTLY)
-        off = (mine.mean() - common) / (1 if own else 2)
-        if abs(off) > error(mine) / (1 if own else 2) and abs(off) > 0.01 * typical:
-            sense = "ahead of" if off > 0 else "behind"
-            notes.append(f"{_owner(trace, w)} clock is {abs(off):.3g} s {sense} the server's: correct its times.")
-            wrong += [w] * own
-    if common:
-        notes.append(
-            f"Messages take {abs(common):.3g} s longer {'to the worker' if common > 0 else 'to the server'} than "
-            "back: latency is the mean of both; a `bandwidth` could explain the difference."
-        )
-    return np.array(wrong, np.intp), tuple(notes)
+    stamps_reads = {w: bool(away[worker == w].mean() > MOSTLY) for w in by_worker}
+    divisors = {w: 1 if stamps_reads[w] else 2 for w in by_worker}
+    offsets = {w: (mine.mean() - common) / divisors[w] for w, mine in by_worker.items()}
+    wrong = {
+        w: offset
+        for w, offset in offsets.items()
+        if abs(offset) > error(by_worker[w]) / divisors[w] and abs(offset) > 0.01 * typical
+    }
+    notes = [
+        f"{_owner(trace, w)} clock is {abs(offset):.3g} s {'ahead of' if offset > 0 else 'behind'} the server's: "
+        "correct its times."
+        for w, offset in wrong.items()
+    ]
+    longer = (
+        f"Messages take {abs(common):.3g} s longer {'to the worker' if common > 0 else 'to the server'} than "
+        "back: latency is the mean of both; a `bandwidth` could explain the difference."
+    )
+    return np.array([w for w in wrong if stamps_reads[w]], np.intp), (*notes, *(longer,) * bool(common))
 
 
 def _owner(trace: Trace, worker: int) -> str:
@@ -405,7 +391,7 @@ def _owner(trace: Trace, worker: int) -> str:
 def is_queue_alone(trace: Trace) -> bool:
     """Return whether a server with one slot, to which messages take no time, explains the times up to the commit."""
     finish, before = trace.finish_time, np.append(0.0, trace.commit_time[:-1])
-    independent = _p_value(one_at_a_time(trace, finish), before - finish) >= SURE
+    independent = _p_value(count_one_at_a_time(trace, finish), before - finish) >= SURE
     return float((np.diff(finish) < 0).mean()) <= OVERTAKEN and independent and waits_for_others(trace)
 
 

@@ -4,7 +4,7 @@
 has. A neural posterior is conditioned on them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,7 +95,7 @@ def shorten(log: Trace, commits: int = MOST_CHECKED) -> Trace:
     """Cut a log after its first commits, with all its columns."""
     if commits >= len(log):
         return log
-    return _of_all_workers(Trace.from_columns(_rows(log, slice(commits)), workers=log.workers), log)
+    return with_columns(log, _rows(log, slice(commits)), range(log.workers), start=None)
 
 
 def _rows(log: Trace, rows: slice) -> dict[str, Any]:
@@ -104,9 +104,15 @@ def _rows(log: Trace, rows: slice) -> dict[str, Any]:
     return {name: column[rows] for name, column in columns.items() if name != "local_steps"}
 
 
-def _of_all_workers(part: Trace, log: Trace) -> Trace:
-    """Return a part of a log with all that the log says of its workers."""
-    return replace(part, names=log.names, notes=log.notes, derived=log.derived, local_steps=log.local_steps)
+def with_columns(log: Trace, columns: Mapping[str, Any], workers: Sequence[int], *, start: float | None) -> Trace:
+    """Return a log of other rows or times, whose workers are these of the log, with all that the log says of them."""
+    return replace(
+        Trace.from_columns(columns, len(workers), start=start),
+        names=tuple(log.names[worker] for worker in workers) if log.names else (),
+        notes=log.notes,
+        derived=log.derived,
+        local_steps=None if log.local_steps is None else log.local_steps[list(workers)],
+    )
 
 
 def steady_part(log: Trace, present: Presence, least: int) -> Trace:
@@ -123,21 +129,21 @@ def steady_part(log: Trace, present: Presence, least: int) -> Trace:
         return log
     begins, ends = edges[:-1], edges[1:]
     middle = (begins + ends) / 2
-    here = np.searchsorted(come, middle) - np.searchsorted(gone, middle)
-    here[np.searchsorted(present.pauses.ravel(), middle) % 2 == 1] = 0  # Nobody is there in a pause.
-    time = log.commit_time
-    after, until = np.searchsorted(time, begins, side="right"), np.searchsorted(time, ends, side="right")
-    after[begins == 0] = 0
-    until = np.where(here == here.max(initial=0), until, after)
-    longest = int(np.argmax(until - after))
-    rows, begin = slice(int(after[longest]), int(until[longest])), float(begins[longest])
-    if rows == slice(0, len(log)) or rows.stop - rows.start < least:
+    is_pause = np.searchsorted(present.pauses.ravel(), middle) % 2 == 1  # Nobody is there in a pause.
+    workers = np.where(is_pause, 0, np.searchsorted(come, middle) - np.searchsorted(gone, middle))
+    first = np.where(begins == 0, 0, np.searchsorted(log.commit_time, begins, side="right"))
+    last = np.searchsorted(log.commit_time, ends, side="right")
+    commits = np.where(workers == workers.max(initial=0), last - first, 0)
+    longest = int(np.argmax(commits))
+    rows, begin = slice(int(first[longest]), int(first[longest] + commits[longest])), float(begins[longest])
+    if rows == slice(0, len(log)) or commits[longest] < least:
         return log
     columns = _rows(log, rows)
-    if begin:  # Versions count from the first row of the part.
-        times = {name: np.maximum(columns[name], begin) for name in ("read_time", *COLUMNS)}
-        columns = {"worker": columns["worker"], **times}
-    return _of_all_workers(Trace.from_columns(columns, workers=log.workers, start=begin), log)
+    if not begin:
+        return with_columns(log, columns, range(log.workers), start=begin)
+    # Versions count from the first row of the part.
+    times = {name: np.maximum(columns[name], begin) for name in ("read_time", *COLUMNS)}
+    return with_columns(log, {"worker": columns["worker"], **times}, range(log.workers), start=begin)
 
 
 def summary(trace: Trace) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.calibration._model import Model
-from asyncsim.calibration._stages import Stage, first_jobs, one_at_a_time
+from asyncsim.calibration._stages import Stage, count_one_at_a_time, first_jobs
 from asyncsim.calibration._statistics import CONSTANT, ROUNDING, takes_time
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import Cluster
@@ -129,7 +129,7 @@ class _Times:
         arrival = log.arrive_time if self.arrives else None if self.has_upload or self.pulls else log.finish_time
         if server.slots > 1 or arrival is None or not self.finishes:
             return None
-        return Stage(one_at_a_time(log, arrival), log.worker)
+        return Stage(count_one_at_a_time(log, arrival), log.worker)
 
     def _recorded(self, column: FloatArray) -> bool:
         """Return whether a time between the upload and the queue was recorded, and is not filled in."""

@@ -63,6 +63,8 @@ if __name__ == "__main__":
     asim.main(experiment)
 '''
 
+ENDS = ("", "_low", "_high")  # of the names of an `Interval`'s numbers, in its order
+
 
 @checked
 def what_if(
@@ -102,17 +104,20 @@ def what_if(
     """
     if not len(values):
         raise ValueError(f"`values` must be values of `{fit.model.varied}`; got none. Give one or more.")
-    rows = []
-    for value in reversed(values):  # The largest is the first, because it is the one that may be refused.
-        change: Any = {fit.model.varied: None if value == math.inf else value}
-        joined = {} if add is None else {"add": add}
-        answer = fit.what_if(draws=draws, seed=seed, **joined, **change)
-        ends = enumerate(("", "_low", "_high"))
-        row = {f"{name}{end}": answer[name][i] for i, end in ends for name in fit.model.labels}
-        model, value = (fit.model, value) if add is None else fit._joined_by(round(value), add)
-        predicted = {f"predicted_{name}": number for name, number in model.predicted(value).items()}
-        rows.append({fit.model.varied: value, **row, **predicted})
+    # The largest is the first, because it is the one that may be refused.
+    rows = [_predict(fit, value, add, draws, seed) for value in reversed(values)]
     return {name: np.array([row[name] for row in reversed(rows)]) for name in rows[0]}
+
+
+def _predict(fit: Fit, value: float, add: Mapping[str, int] | None, draws: int, seed: int) -> dict[str, float]:
+    """Return the row of one value: the value, medians with their ends, and predictions of theory."""
+    change: Any = {fit.model.varied: None if value == math.inf else value}
+    joined = {} if add is None else {"add": add}
+    answer = fit.what_if(draws=draws, seed=seed, **joined, **change)
+    ends = {f"{name}{end}": answer[name][i] for i, end in enumerate(ENDS) for name in fit.model.labels}
+    model, count = (fit.model, value) if add is None else fit._joined_by(round(value), add)
+    predicted = {f"predicted_{name}": number for name, number in model.predicted(count).items()}
+    return {fit.model.varied: count, **ends, **predicted}
 
 
 def scenario_script(fit: Fit, log: str, folder: str) -> str:

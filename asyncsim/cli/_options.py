@@ -26,6 +26,8 @@ METAVARS = {
     "text": "NAME",
     "names": "NAME[=N],…",
 }
+# Entries of a context: the flags of other components on its line, and the components that the line chooses.
+OTHERS, CHOICES = f"{__name__}.others", f"{__name__}.choices"
 OTHER_FLAGS = """For the flags of another rule, law, protocol or workload, name it and ask for --help, as in
 `--rule agn --help`, or use --help-for NAME."""
 
@@ -70,7 +72,7 @@ class FieldCommand(Command):
         options: Sequence[click.Option],
         **settings: Any,
     ) -> None:
-        # The flags of the present components. Those of others are added to a line that has them.
+        # The flags of the present components. A line that has others gets them from `get_params`.
         present = list(fields())
         self.fields, self.others = fields, others
         self.shown = [field.name for field in present]
@@ -78,33 +80,40 @@ class FieldCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, with other components' flags where one is given."""
-        flags_of_command = {flag for param in self.params for flag in param.opts} | {*ctx.help_option_names}
-        # The other components have hundreds of flags, which are listed only for a line that has one of them.
-        unknown = {word.partition("=")[0] for word in args if word.startswith("--")} - flags_of_command
-        if unknown:
-            others, names = self.others(), {param.name for param in self.params}
-            # Flags have the shortest names that are unique among all settings.
-            short = shorten(others)
-            added = {short[path]: field for path, field in others.items() if short[path] not in names}
-            # A flag may be a longer name of a setting, with more of its path.
-            for flag in unknown:
-                name = flag.removeprefix("--").replace("-", "_").replace(".", "_")
-                if name not in names and (paths := paths_named(name, others)):
-                    added[name] = others[paths[0]]
-            self.params += [field_flag(replace(field, name=name), hidden=True) for name, field in added.items()]
-        # The help shows the flags of the components that the line names.
-        flags = {flag_of(field.name): field.name for field in self.fields() if field.choices}
-        named = ctx.meta[__name__] = dict[str, str]()
-        for word, following in pairwise([*args, ""]):
-            flag, equals, value = word.partition("=")
-            if flag in flags:
-                named[flags[flag]] = value if equals else following
+        ctx.meta[OTHERS] = self._flags_of_others(ctx, args)
+        ctx.meta[CHOICES] = self._choices_in(args)
         return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the flags of the present components, those of others on a line that has one, and the options."""
+        return [*super().get_params(ctx), *ctx.meta.get(OTHERS, ())]
+
+    def _flags_of_others(self, ctx: click.Context, args: list[str]) -> list[click.Option]:
+        """Return the flags of other components: there are hundreds, so none for a line that has only present ones."""
+        present = {flag for param in self.params for flag in param.opts} | {*ctx.help_option_names}
+        unknown = {word.partition("=")[0] for word in args if word.startswith("--")} - present
+        if not unknown:
+            return []
+        others, names = self.others(), {param.name for param in self.params}
+        # Flags have the shortest names that are unique among all settings. A longer one has more of the path.
+        shortest = {name: others[path] for path, name in shorten(others).items()}
+        words = {flag.removeprefix("--").replace("-", "_").replace(".", "_") for flag in unknown}
+        longer = {name: others[paths[0]] for name in words if (paths := paths_named(name, others))}
+        flags = {name: field for name, field in {**shortest, **longer}.items() if name not in names}
+        return [field_flag(replace(field, name=name), hidden=True) for name, field in flags.items()]
+
+    def _choices_in(self, args: list[str]) -> dict[str, str]:
+        """Return field -> the component that a line chooses, whose flags the help shows."""
+        flags = {flag_of(field.name): field.name for field in self.fields() if field.choices}
+        pairs = [(*word.partition("="), following) for word, following in pairwise([*args, ""])]
+        return {
+            flags[flag]: value if equals else following for flag, equals, value, following in pairs if flag in flags
+        }
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section per group, in the order in which the groups first appear, then the options."""
         with wrong_usage():
-            fields = list(self.fields(**ctx.meta.get(__name__, {})))
+            fields = list(self.fields(**ctx.meta.get(CHOICES, {})))
         for group in dict.fromkeys(field.group for field in fields):
             write_options(group, [field_option(field) for field in fields if field.group == group], ctx, formatter)
         names = {field.name for field in fields}.union(self.shown)

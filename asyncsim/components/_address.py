@@ -3,6 +3,9 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from asyncsim import _checks as checks
@@ -10,6 +13,7 @@ from asyncsim.components._families import FAMILIES
 from asyncsim.components._field import Field, law_of
 from asyncsim.components._replaced import replaced
 from asyncsim.components._settings import (
+    EMPTY,
     LAW,
     Options,
     Values,
@@ -40,19 +44,7 @@ def resolve(names: Iterable[str], paths: Mapping[str, Field]) -> dict[str, str]:
         ValueError: `k` fits `cluster.protocol.k` and `compressor.k`. Write `protocol_k` or `compressor_k`.
     """
     fits = {name: paths_named(name, paths) for name in names}
-    meant = {name: candidates[0] for name, candidates in fits.items() if len(candidates) == 1}
-    unclear = {name: candidates for name, candidates in fits.items() if len(candidates) > 1}
-    while unclear:
-        free = {name: [path for path in paths if path not in meant.values()] for name, paths in unclear.items()}
-        clear = {name: candidates[0] for name, candidates in free.items() if len(candidates) == 1}
-        if not clear:
-            name, candidates = next(iter(unclear.items()))
-            short = shorten(paths)
-            listed = " and ".join(f"`{path}`" for path in candidates)
-            remedy = " or ".join(f"`{short[path]}`" for path in candidates)
-            raise ValueError(f"`{name}` fits {listed}. Write {remedy}.")
-        meant |= clear
-        unclear = {name: candidates for name, candidates in unclear.items() if name not in clear}
+    meant = _match({name: candidates for name, candidates in fits.items() if candidates}, paths)
     twice = Counter(meant.values())
     for name, path in meant.items():
         if twice[path] > 1:
@@ -61,12 +53,30 @@ def resolve(names: Iterable[str], paths: Mapping[str, Field]) -> dict[str, str]:
     return meant
 
 
+def _match(
+    fits: Mapping[str, list[str]], paths: Mapping[str, Field], taken: frozenset[str] = frozenset()
+) -> dict[str, str]:
+    """Return name -> path, where a path that one name means alone is none of the candidates of the others."""
+    if not fits:
+        return {}
+    free = {name: [path for path in candidates if path not in taken] for name, candidates in fits.items()}
+    clear = {name: candidates[0] for name, candidates in free.items() if len(candidates) == 1}
+    if not clear:
+        name, candidates = next(iter(fits.items()))
+        short = shorten(paths)
+        listed = " and ".join(f"`{path}`" for path in candidates)
+        remedy = " or ".join(f"`{short[path]}`" for path in candidates)
+        raise ValueError(f"`{name}` fits {listed}. Write {remedy}.")
+    unclear = {name: candidates for name, candidates in fits.items() if name not in clear}
+    return clear | _match(unclear, paths, taken.union(clear.values()))
+
+
 def shorten(paths: Mapping[str, Field]) -> dict[str, str]:
     """Return path -> the shortest name that means it among these settings."""
-    ending_in: dict[str, list[str]] = {}
-    for path, field in paths.items():
-        for ending in _endings(path, field):
-            ending_in.setdefault(ending, []).append(path)
+    pairs = sorted(
+        ((ending, path) for path, field in paths.items() for ending in _endings(path, field)), key=itemgetter(0)
+    )
+    ending_in = {ending: [path for _, path in same] for ending, same in groupby(pairs, itemgetter(0))}
 
     def means(name: str, path: str) -> bool:
         return name == path if name in paths else _preferred(ending_in[name], paths) == [path]
@@ -108,23 +118,24 @@ def address(component: Any, changes: Values, what: str) -> tuple[dict[str, Any],
     Raises:
         ValueError: If a name means nothing (the nearest is named), or several settings.
     """
-    chosen: dict[str, Any] = {}
-    while True:
-        fields = settings(component, chosen)
-        candidates = {name: paths_named(name, fields) for name in changes}
-        new = {
-            paths[0]: _chosen(changes[name], fields[paths[0]])
-            for name, paths in candidates.items()
-            if len(paths) == 1 and _chooses(changes[name], fields[paths[0]])
-        }
-        if new == chosen:
-            break
-        chosen = new
+    fields = _settings_after(component, changes)
     meant = resolve(changes, fields)
     for name in changes:
         if name not in meant:
             refuse_unknown_setting(name, component, fields, what)
     return {path: changes[name] for name, path in meant.items()}, fields
+
+
+def _settings_after(component: Any, changes: Values, choices: Values = EMPTY) -> dict[str, Field]:
+    """Return the settings with the choices among the changes: each may add settings, which other changes choose."""
+    fields = settings(component, choices)
+    candidates = {name: paths_named(name, fields) for name in changes}
+    new = {
+        paths[0]: _chosen(changes[name], fields[paths[0]])
+        for name, paths in candidates.items()
+        if len(paths) == 1 and _chooses(changes[name], fields[paths[0]])
+    }
+    return fields if new == choices else _settings_after(component, changes, new)
 
 
 def _chooses(value: Any, field: Field) -> bool:
@@ -165,9 +176,8 @@ def refuse_unknown_setting(name: str, component: Any, fields: Mapping[str, Field
 def _options_at(component: Any, path: str) -> Options | None:
     """Return the classes of a choice by its path."""
     *way, last = path.split(".")
-    for name in way:
-        component = getattr(component, name, None)
-    argument = arguments_of(type(component)).get(last) if is_component(component, laws=True) else None
+    owner = reduce(lambda part, name: getattr(part, name, None), way, component)
+    argument = arguments_of(type(owner)).get(last) if is_component(owner, laws=True) else None
     return argument and argument.options
 
 

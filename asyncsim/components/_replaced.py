@@ -16,6 +16,7 @@ from asyncsim.components._settings import (
     carry,
     is_component,
     name_of,
+    values_below,
 )
 
 
@@ -28,63 +29,88 @@ def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, 
         show: Path -> name of a setting in error messages.
         prefix: Path of the component in that of which it is a part, with a dot.
     """
-    values = {path: value for path, value in changes.items() if "." not in path}
-    below: dict[str, dict[str, Any]] = {path.partition(".")[0]: {} for path in changes}
-    for path, value in changes.items():
-        name, _, rest = path.partition(".")
-        below[name] |= {rest: value} if rest else {}
-    new = {}
-    for name, settings in below.items():
-        present, argument = getattr(component, name), arguments_of(type(component)).get(name)
-        value, path = values.get(name, present), f"{prefix}{name}"
-        if argument is not None and argument.options is not None:
-            new[name] = _choose(path, argument.options, present, value, settings, show)
-            continue
-        if name in values and argument is not None and argument.field.kind == LAW:
-            value = ROOTS["delays"].with_mean(name, present, value)
-        new[name] = replaced(value, settings, show, f"{path}.") if settings else value
-    new = {name: value for name, value in new.items() if value is not getattr(component, name)}
+    names = dict.fromkeys(path.partition(".")[0] for path in changes)
+    values = {name: _value_of(component, name, changes, show, prefix) for name in names}
+    new = {name: value for name, value in values.items() if value is not getattr(component, name)}
     if not new:
         return component  # itself, so that its cached values are not computed again
-    if new.keys() & set(alternatives := getattr(component, "alternatives", ())):
-        new = dict.fromkeys(alternatives) | new
-    adapted = getattr(component, "adapted", None)
-    return dataclasses.replace(component, **(new if adapted is None else adapted(new)))
+    alternatives = getattr(component, "alternatives", ())
+    removed = dict.fromkeys(alternatives) if new.keys() & set(alternatives) else {}
+    adapt = getattr(component, "adapted", dict)
+    return dataclasses.replace(component, **adapt({**removed, **new}))
 
 
-def _choose(
-    path: str, options: Options, present: Any, choice: Any, values: dict[str, Any], show: Callable[[str], str]
-) -> Any:
+def _value_of(component: Any, name: str, changes: Values, show: Callable[[str], str], prefix: str) -> Any:
+    """Return the value that a field has after changes of it and of the settings below it."""
+    present, argument = getattr(component, name), arguments_of(type(component)).get(name)
+    value, below, path = changes.get(name, present), values_below(name, changes), f"{prefix}{name}"
+    if argument is not None and argument.options is not None:
+        return _choose(path, argument.options, present, value, below, show)
+    if name in changes and argument is not None and argument.field.kind == LAW:
+        return replaced(ROOTS["delays"].with_mean(name, present, value), below, show, f"{path}.")
+    return replaced(value, below, show, f"{path}.")
+
+
+def _choose(path: str, options: Options, present: Any, choice: Any, values: Values, show: Callable[[str], str]) -> Any:
     """Return the object of a choice, of which `values` are the settings that change."""
-    is_named = isinstance(choice, str) and ":" not in choice
-    if options is FAMILIES["delays"] and not (is_named or is_component(choice, laws=True)):
-        choice = ROOTS["delays"].with_mean(show(path), present, choice)
-    elif not (isinstance(choice, str) or choice is present or is_component(choice, laws=True)):
-        checks.require_one_of(show(path), choice, choices=options)
-    if not isinstance(choice, str) or choice == name_of(present, options):
-        choice = present if isinstance(choice, str) else choice
-        return replaced(choice, values, show, f"{path}.") if values else choice
-    kind = options[checks.require_one_of(show(path), choice, choices=options)]
+    chosen = _object_or_name(path, options, present, choice, show)
+    if not isinstance(chosen, str):
+        return replaced(chosen, values, show, f"{path}.")
+    kind = options[checks.require_one_of(show(path), chosen, choices=options)]
     if kind is None:
         return None
+    carried = _carry(path, options, present, chosen, values, show)
+    arguments = {**carried, **_direct_arguments(kind, carried, values)}
+    _require_arguments(path, kind, chosen, arguments, show)
+    deeper = {name: value for name, value in values.items() if "." in name}
+    return replaced(kind(**arguments), deeper, show, f"{path}.")
+
+
+def _object_or_name(path: str, options: Options, present: Any, choice: Any, show: Callable[[str], str]) -> Any:
+    """Return the object that a choice means, or the name of another class than that of the present object."""
+    is_component_of_choice = is_component(choice, laws=True)
+    if options is FAMILIES["delays"] and not is_component_of_choice and (not isinstance(choice, str) or ":" in choice):
+        return ROOTS["delays"].with_mean(show(path), present, choice)
+    if isinstance(choice, str):
+        return present if choice == name_of(present, options) else choice
+    if not (choice is present or is_component_of_choice):
+        checks.require_one_of(show(path), choice, choices=options)
+    return choice
+
+
+def _carry(
+    path: str, options: Options, present: Any, name: str, values: Values, show: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return the arguments that another class takes over, with a warning of those that it does not accept."""
+    kind = options[name]
     carried, refused = carry(present, kind)
-    direct = {name: value for name, value in values.items() if "." not in name}
-    for name, argument in arguments_of(kind).items():
-        if name in direct and argument.field.kind == LAW:
-            direct[name] = ROOTS["delays"].with_mean(name, carried.get(name), direct[name])
-    if direct.keys() & set(alternatives := getattr(kind, "alternatives", ())):
-        carried = {name: value for name, value in carried.items() if name not in alternatives}
-    for name, value in refused.items():
-        if name not in direct:
+    for argument, value in refused.items():
+        if argument not in values:
             checks.warn(
-                f"{show(path)} {choice!r} does not accept the `{show(f'{path}.{name}')}` {value!r} of "
+                f"{show(path)} {name!r} does not accept the `{show(f'{path}.{argument}')}` {value!r} of "
                 f"{name_of(present, options)!r}; its default is used."
             )
-    arguments = {**carried, **direct}
+    # One of several alternatives replaces the others.
+    alternatives = getattr(kind, "alternatives", ())
+    removed = alternatives if values.keys() & set(alternatives) else ()
+    return {argument: value for argument, value in carried.items() if argument not in removed}
+
+
+def _direct_arguments(kind: Any, carried: Values, values: Values) -> dict[str, Any]:
+    """Return the arguments of a class that are given themselves. A law is given by its mean."""
+    arguments, direct = arguments_of(kind), {name: value for name, value in values.items() if "." not in name}
+    laws = {
+        name: ROOTS["delays"].with_mean(name, carried.get(name), value)
+        for name, value in direct.items()
+        if name in arguments and arguments[name].field.kind == LAW
+    }
+    return {**direct, **laws}
+
+
+def _require_arguments(path: str, kind: Any, choice: str, arguments: Values, show: Callable[[str], str]) -> None:
+    """Refuse the choice of a class of which a required argument is missing."""
     for name, parameter in inspect.signature(kind).parameters.items():
         if parameter.default is REQUIRED and name not in arguments:
             if name == "data":
                 raise ValueError(f"`{show(path)}` {choice!r} needs a data set, and the present one has none.")
             raise ValueError(f"`{show(f'{path}.{name}')}` must be given as well with `{show(path)}` {choice!r}.")
-    deeper = {name: value for name, value in values.items() if "." in name}
-    return replaced(kind(**arguments), deeper, show, f"{path}.")

@@ -24,6 +24,7 @@ import types
 import typing
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -186,9 +187,9 @@ def _walk(component: Any, chosen: Values = EMPTY) -> Iterator[tuple[str, Field]]
         elif argument.field.kind != PART and _is_plain(value):
             yield name, _field_of(argument, name, value)
     for name, value in parts:
-        inside, preferred = _inside(name, chosen), _is_preferred(type(value))
-        if inside:
-            yield from _below(name, _walk(value, inside), preferred=preferred)
+        choices, preferred = values_below(name, chosen), _is_preferred(type(value))
+        if choices:
+            yield from _below(name, _walk(value, choices), preferred=preferred)
         else:
             yield from _cached_below(value, name, True, 1, preferred)
 
@@ -264,7 +265,7 @@ def _below(
         yield path, dataclasses.replace(field, name=path, preferred=field.preferred or preferred, **changes)
 
 
-def _inside(name: str, values: Values) -> dict[str, Any]:
+def values_below(name: str, values: Values) -> dict[str, Any]:
     """Return the values below a field, with the paths that they have there."""
     start = f"{name}."
     return {path.removeprefix(start): value for path, value in values.items() if path.startswith(start)}
@@ -297,15 +298,16 @@ def carry(old: Any, kind: type) -> Carried:
     """Return the arguments with which an object of a class takes the place of another one."""
     hook = getattr(kind, "carried", None)
     values = shared_arguments(old, kind) if hook is None else hook(old)
-    checks_by_name, accepted, refused = checks_of(kind), dict[str, Any](), dict[str, Any]()
-    for name, value in values.items():
-        try:
-            checks_by_name.get(name, lambda name, value: value)(name, value)
-        except ValueError:
-            refused[name] = value
-        else:
-            accepted[name] = value
-    return Carried(accepted, refused)
+    refused = {name: value for name, value in values.items() if not _accepts(kind, name, value)}
+    return Carried({name: value for name, value in values.items() if name not in refused}, refused)
+
+
+def _accepts(kind: type, name: str, value: Any) -> bool:
+    """Return whether a class accepts a value of an argument. The check of an argument answers by an error."""
+    with suppress(ValueError):
+        checks_of(kind).get(name, lambda name, value: value)(name, value)
+        return True
+    return False
 
 
 def shared_arguments(old: Any, kind: type) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import inspect
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -45,10 +46,6 @@ from asyncsim.rules import (
     Weight,
     Weighted,
     WithProxy,
-    compressed,
-    hierarchical,
-    scheduled,
-    weighted,
 )
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -78,6 +75,7 @@ RULE_PARTS = (
     "compressor",
 )  # of the tree, which make the scenario's rule
 WRAPPERS = (Compressed, Hierarchical, Local, Scheduled, Weighted, WithProxy)
+INNERMOST, OUTERMOST = (Weighted,), (Scheduled, Compressed, Hierarchical)  # wrappers that a change adds, and where
 Kind = TypeVar("Kind")
 PARTITIONS: Options = ChainMap(SHARINGS, {NONE: None})  # type: ignore[arg-type]
 
@@ -213,33 +211,39 @@ def innermost(rule: Rule) -> Rule:
 
 def _wrap(tree: Tree, rule: Rule) -> Rule:
     """Return the rule of a tree in the wrappers of another rule, with another weight and compressor, or none."""
-    inside, around = tree.rule, wrappers(rule)
     if tree.compressor is None and not tree.error_feedback:
         raise ValueError("`error_feedback` must be left out without a `compressor`; got False. Choose a compressor.")
+    around, arguments = list(reversed(wrappers(rule))), _wrapper_arguments(tree)
+    kept = [(wrapper, arguments[kind]) for wrapper in around for kind in WRAPPERS if isinstance(wrapper, kind)]
+    new = {
+        kind: (kind, values)
+        for kind, values in arguments.items()
+        if not any(isinstance(wrapper, kind) for wrapper in around)
+    }
     # A new weight multiplies the gradients of the rule itself. A new compressor packs what leaves the worker at last.
-    if tree.weight is not None and not any(isinstance(wrapper, Weighted) for wrapper in around):
-        inside = weighted(inside, tree.weight)
-    for wrapper in reversed(around):
-        if isinstance(wrapper, WithProxy):
-            inside = replace(wrapper, rule=inside, **vars(tree.proxy))
-        elif isinstance(wrapper, Local):
-            inside = replace(wrapper, rule=inside, **vars(tree.local))
-        elif isinstance(wrapper, Weighted):
-            inside = inside if tree.weight is None else weighted(inside, tree.weight)
-        elif isinstance(wrapper, Scheduled):
-            inside = inside if tree.step_schedule is None else scheduled(inside, tree.step_schedule)
-        elif isinstance(wrapper, Hierarchical):
-            inside = inside if tree.global_rule is None else hierarchical(inside, tree.global_rule)
-        elif tree.compressor is not None:
-            inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
     # A new schedule is that of the outermost step size, which is that of the local steps if there are any.
-    if tree.step_schedule is not None and not any(isinstance(wrapper, Scheduled) for wrapper in around):
-        inside = scheduled(inside, tree.step_schedule)
-    if tree.compressor is not None and not any(isinstance(wrapper, Compressed) for wrapper in around):
-        inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
-    if tree.global_rule is not None and not any(isinstance(wrapper, Hierarchical) for wrapper in around):
-        inside = hierarchical(inside, tree.global_rule)
-    return inside
+    first, last = ([new[kind] for kind in kinds if kind in new] for kinds in (INNERMOST, OUTERMOST))
+    return reduce(_put_around, (*first, *kept, *last), tree.rule)
+
+
+def _wrapper_arguments(tree: Tree) -> dict[type, dict[str, Any] | None]:
+    """Return class of a wrapper -> its arguments besides the rule inside, or None where the tree has no such part."""
+    return {
+        WithProxy: tree.proxy and vars(tree.proxy),
+        Local: tree.local and vars(tree.local),
+        Weighted: tree.weight and {"by": tree.weight},
+        Scheduled: tree.step_schedule and {"by": tree.step_schedule},
+        Compressed: tree.compressor and {"compressor": tree.compressor, "error_feedback": tree.error_feedback},
+        Hierarchical: tree.global_rule and {"global_rule": tree.global_rule},
+    }
+
+
+def _put_around(inside: Rule, layer: tuple[Any, dict[str, Any] | None]) -> Rule:
+    """Return a rule in a wrapper, or in one of its class with other arguments, or as it is without arguments."""
+    wrapper, arguments = layer
+    if arguments is None:
+        return inside
+    return wrapper(inside, **arguments) if isinstance(wrapper, type) else replace(wrapper, rule=inside, **arguments)
 
 
 def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str, Any]) -> tuple[Any, Rule, Workload]:
@@ -257,33 +261,32 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
 
     # The data set of the workload depends on the number of workers, so that the other settings are changed first.
     learning = {path: value for path, value in values.items() if path.partition(".")[0] == "workload"}
-    new = replaced(tree, {path: value for path, value in values.items() if path not in learning}, show)
-    before, workers = workers_of(cluster), workers_of(cluster if tree.cluster is None else new.cluster)
-    if workers != before and getattr(new.rule, "workers", None) is not None:
-        new = replace(new, rule=replace(new.rule, workers=workers))
-    if workers is not None and workers != before:
-        new = _fit_windows(new, workers)
-    if workers is not None and _takes_data(learning.get("workload", workload)):
-        data = _share_anew(tree, new, workload.data, before, workers)
-        learning |= {} if data is workload.data else {"workload.data": data}
-    new = replaced(new, learning, show)
+    training = replaced(tree, {path: value for path, value in values.items() if path not in learning}, show)
+    machines = cluster if tree.cluster is None else training.cluster
+    before, workers = workers_of(cluster), workers_of(machines)
+    fitted = training if workers == before else _fit_to_workers(training, workers)
+    takes_data = _takes_data(learning.get("workload", workload))
+    data = _share_anew(tree, fitted, workload.data, before, workers) if workers and takes_data else workload.data
+    new = replaced(fitted, learning if data is workload.data else {**learning, "workload.data": data}, show)
     # An unchanged rule stays the same object: results are cached per object.
-    is_same_rule = all(getattr(new, name) is getattr(tree, name) for name in RULE_PARTS)
-    is_same_rule = is_same_rule and new.error_feedback == tree.error_feedback
-    return (
-        cluster if tree.cluster is None else new.cluster,
-        rule if is_same_rule else _wrap(new, rule),
-        _keep_groups(new.workload, workload),
+    is_same_rule = new.error_feedback == tree.error_feedback and all(
+        getattr(new, name) is getattr(tree, name) for name in RULE_PARTS
     )
+    return machines, rule if is_same_rule else _wrap(new, rule), _keep_groups(new.workload, workload)
 
 
-def _fit_windows(tree: Tree, workers: int) -> Tree:
-    """Return the tree with the windows by worker of its rule, or around it, for another number of workers."""
-    parts: dict[str, Any] = {"rule": tree.rule, "local": tree.local}
-    changed = {name: part for name, part in parts.items() if part is not None and np.ndim(part.window)}
-    for name, part in changed.items():
-        changed[name] = replace(part, window=fit_to_workers("window", tuple(part.window), workers))
-    return replace(tree, **changed)
+def _fit_to_workers(tree: Tree, workers: int | None) -> Tree:
+    """Return the tree with its rule, and with windows by worker of it or around it, for another number of workers."""
+    has_workers = getattr(tree.rule, "workers", None) is not None
+    rule: Any = replace(tree.rule, workers=workers) if has_workers else tree.rule  # type: ignore[call-arg]
+    parts = {"rule": rule, "local": tree.local}
+    windows = {name: part.window for name, part in parts.items() if part is not None and np.ndim(part.window)}
+    fitted = {
+        name: replace(parts[name], window=fit_to_workers("window", tuple(window), workers))
+        for name, window in windows.items()
+        if workers is not None
+    }
+    return replace(tree, **{"rule": rule, **fitted})
 
 
 def workers_of(cluster: Any) -> int | None:
@@ -336,8 +339,8 @@ def every_tree_setting() -> dict[str, Field]:
     """Return all settings, without values, that scenarios of the library's components can have."""
     every = {**every_setting(Cluster, "cluster."), **every_setting(TreeWithData)}
     # Most scenarios have no local steps around their rule, and a bare `window` is the rule's own.
-    every["local.window"] = replace(every["local.window"], least=2, preferred=False)
-    return with_groups(every)
+    window = replace(every["local.window"], least=2, preferred=False)
+    return with_groups({**every, "local.window": window})
 
 
 def values_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Any]:
@@ -350,35 +353,39 @@ def values_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Any]:
 def described_wrappers(rule: Rule, workload: Workload) -> dict[str, Any]:
     """Return the innermost rule, its wrappers and the partition as plain data, at their places in the tree."""
     tree = tree_of(None, rule, workload)
-    described = {"rule": with_defaults(tree.rule)}
-    if tree.proxy is not None:
-        described["proxy"] = vars(tree.proxy)
-    if tree.local is not None:
-        described["local"] = with_defaults(vars(tree.local))
-    if tree.weight is not None:
-        described["weight"] = with_defaults(tree.weight)
-    if tree.step_schedule is not None:
-        described["step_schedule"] = with_defaults(tree.step_schedule)
-    if tree.global_rule is not None:
-        described["global_rule"] = with_defaults(tree.global_rule)
-    if tree.compressor is not None:
-        described |= {"compressor": with_defaults(tree.compressor), "error_feedback": tree.error_feedback}
-    if isinstance(tree, TreeWithData) and tree.partition is not None:
-        described["partition"] = {"kind": tree.partition.by, **vars(tree.partition)}
-    return described
+    partition = tree.partition if isinstance(tree, TreeWithData) else None
+    parts = {
+        "rule": with_defaults(tree.rule),
+        "proxy": tree.proxy and vars(tree.proxy),
+        "local": tree.local and with_defaults(vars(tree.local)),
+        "weight": tree.weight and with_defaults(tree.weight),
+        "step_schedule": tree.step_schedule and with_defaults(tree.step_schedule),
+        "global_rule": tree.global_rule and with_defaults(tree.global_rule),
+        "compressor": tree.compressor and with_defaults(tree.compressor),
+        "error_feedback": tree.error_feedback if tree.compressor else None,
+        "partition": partition and {"kind": partition.by, **vars(partition)},
+    }
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def settings_of_choice(name: str) -> dict[str, list[Field]]:
     """Return choice -> its settings with their defaults, for every law, protocol, rule or workload of this name."""
     every = every_tree_setting()
-    short, options = shorten(every), {}
-    for prefix, kind in (("cluster.", Cluster), ("", Tree)):
-        options |= {f"{prefix}{name}": a.options for name, a in arguments_of(kind).items() if a.options is not None}
-    choices = {}
-    for path, kinds in options.items():
-        if (kind := kinds.get(name)) is not None:
-            below = {f"{path}.{argument}": field for argument, field in settings_of_class(kind).items()}
-            choices[short[path]] = [replace(field, name=short.get(key, field.name)) for key, field in below.items()]
+    short = shorten(every)
+    options = {
+        f"{prefix}{field}": argument.options
+        for prefix, kind in (("cluster.", Cluster), ("", Tree))
+        for field, argument in arguments_of(kind).items()
+        if argument.options is not None
+    }
+    choices = {
+        short[path]: [
+            replace(field, name=short.get(f"{path}.{argument}", field.name))
+            for argument, field in settings_of_class(kinds[name]).items()
+        ]
+        for path, kinds in options.items()
+        if kinds.get(name) is not None
+    }
     if not choices:
         hint = did_you_mean(name, [other for kinds in options.values() for other in kinds], quote="'")
         raise ValueError(f"There is no law, protocol, rule or workload {name!r}.{hint}")
