@@ -43,6 +43,16 @@ document.addEventListener("DOMContentLoaded", () => {
     if (picture.complete) place();
     else picture.addEventListener("load", place);
   }
+  // A page of the reference that is not in the sidebar belongs to a package, which is marked and shown there.
+  if (location.pathname.includes("/reference/generated/") && !document.querySelector(".sidebar-tree .current-page")) {
+    const owner = document.querySelector('article a[href^="package-"]')?.getAttribute("href") ?? "library.html";
+    const place = document.querySelector(`.sidebar-tree a[href$="${owner}"]`)?.closest("li");
+    place?.classList.add("current-page");
+    for (let item = place; item; item = item.parentElement.closest("li")) {
+      const box = item.querySelector(":scope > input");
+      if (box) box.checked = true;
+    }
+  }
   // The pages in frames follow the theme's button. They ask for the theme when they open.
   const isDark = () => getComputedStyle(document.body).colorScheme === "dark";
   const tell = () => document.querySelectorAll("iframe").forEach((frame) => frame.contentWindow.postMessage(isDark(), "*"));
