@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from asyncsim._metrics import metric
-from asyncsim.plots._page import draw_legend_beside, draw_title, mark_lost, remark, tick_at, use_logarithm
+from asyncsim.plots._page import draw_legend_beside, draw_title, mark_lost, tick_at, use_logarithm
 from asyncsim.plots._report import PER_WORKER, running_mean
 from asyncsim.plots.style import DASHED, GREY, rule_colors
 
@@ -34,12 +34,10 @@ def draw_final_losses(ax: "Axes", losses: Mapping[str, Points], start: float | N
         x, y = (np.array(column, float) for column in zip(*sorted(points, key=lambda p: p[0]), strict=True))
         y[~np.isfinite(y)] = np.nan
         lines += ax.plot(x, y, marker=MARKERS[number % len(MARKERS)], label=rule, color=color)
-        mark_lost(ax, x[np.isnan(y)], number, color)
-    if any(np.isnan(line.get_ydata()).any() for line in lines):
-        remark(ax, "×  diverged")
     if start is not None and math.isfinite(start):
         ax.axhline(start, color=GREY, linewidth=1, linestyle=DASHED, zorder=1, label="before training")
     use_logarithm(ax, *(line.get_ydata() for line in lines), [] if start is None else [start])
+    mark_lost(ax, lines, "diverged")
     tick_at(ax.xaxis, sorted({n for points in losses.values() for n, _ in points}))
     ax.set(xlabel="workers n", ylabel=metric("final_loss").label)
     return lines

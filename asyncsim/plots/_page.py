@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
+    from matplotlib.lines import Line2D
 
 TITLE_ROOM = 0.6  # inches that a title of one line and a subtitle of one line take at the top
 TITLE_LINE, SUBTITLE_LINE = 0.22, 0.17  # inches that each further line takes
@@ -26,6 +27,7 @@ MOST_LEGEND = 0.5  # share of the height, or of the width, of the figure
 MOST_LEGEND_INSIDE = 0.7  # share of the height of the panel that holds it
 SHRINKING = (1.0, 0.88, 0.76, 0.65, 0.54, 0.45)  # of the font's size, tried in this order
 BELOW_AXES = 34  # points that the numbers and the label of an x axis take below it
+CROSS_ROW, MOST_CROSSES = 0.035, 0.4  # shares of the height of a panel: of a row of crosses, and of all rows
 LEGEND_ENTRY = 97  # points that an entry of a legend takes, with the space to the next one
 
 
@@ -156,11 +158,22 @@ def remark(ax: "Axes", text: str, color: str = GREY) -> "Artist":
     return ax.text(1.0, 1.03, text, transform=ax.transAxes, color=color, size=8.5, ha="right", va="bottom")
 
 
-def mark_lost(ax: "Axes", lost: FloatArray, row: int, color: Any) -> None:
-    """Draw crosses at the upper edge, in a row for each line, where a line has no value."""
-    if len(lost):
-        look: dict[str, Any] = {"color": color, "transform": ax.get_xaxis_transform(), "clip_on": False}
-        ax.plot(lost, np.full(len(lost), 0.97 - 0.03 * row), "x", markeredgewidth=2, **look)
+def mark_lost(ax: "Axes", lines: "Sequence[Line2D]", meaning: str) -> None:
+    """Draw crosses above all points where a line has no value, in a row for each such line, and say their meaning."""
+    lost = [(line, np.isnan(np.asarray(line.get_ydata(), np.float64))) for line in lines]
+    lost = [(line, without) for line, without in lost if without.any()]
+    if not lost:
+        return
+    remark(ax, f"×  {meaning}")
+    # The y axis, which has its scale already, grows upwards by the share that the rows take.
+    row = min(CROSS_ROW, MOST_CROSSES / len(lost))
+    scale = ax.yaxis.get_transform()
+    low, high = scale.transform(np.array(ax.get_ylim()))
+    ax.set_ylim(top=float(scale.inverted().transform([low + (high - low) / (1 - row * len(lost))])[0]))
+    for number, (line, without) in enumerate(lost):
+        x = np.asarray(line.get_xdata())[without]
+        look: dict[str, Any] = {"color": line.get_color(), "transform": ax.get_xaxis_transform(), "clip_on": False}
+        ax.plot(x, np.full(len(x), 1 - row * (number + 0.8)), "x", markeredgewidth=2, **look)
 
 
 def tick_at(axis: "Axis", values: Sequence[float]) -> None:

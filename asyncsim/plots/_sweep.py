@@ -51,9 +51,6 @@ def draw_sweep(
         lines += ax.plot(at, middle, marker=MARKERS[number % len(MARKERS)], label=label or None)
         colour = lines[-1].get_color()
         ax.fill_between(at, low, np.where(np.isnan(high), middle, high), color=colour, alpha=0.18, linewidth=0)
-        mark_lost(ax, at[np.isnan(middle)], number, colour)
-    if np.isnan(settings["median"]).any():
-        remark(ax, f"×  {LOST}")
     if numeric:
         _spread(ax, settings[x])
     else:
@@ -62,6 +59,7 @@ def draw_sweep(
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     else:
         use_logarithm(ax, settings["median"], settings["lower_quartile"], settings["upper_quartile"])
+    mark_lost(ax, lines, LOST)
     ax.set(xlabel=spaced(x), ylabel=f"{metric(y).label}, median and quartiles")
     fit_tick_labels(ax)
     return lines

@@ -291,9 +291,7 @@ def best(
         require_one_length({name: settings[name][rows] for name in LENGTHS if name in settings.fields})
     chosen = [max(rows, key=score.__getitem__) for rows in rows_of]
     columns = {name: values[chosen] for name, values in settings.items()}
-    free = [name for name in settings.fields if name not in groups]  # The best values of these fields are chosen.
-    at_the_edge = [_at_the_edge(settings, free, rows, row) for rows, row in zip(rows_of, chosen, strict=True)]
-    columns["at_the_edge"] = np.array(at_the_edge, bool)
+    columns["at_the_edge"] = np.array(list(map(bool, edges(settings, groups, columns))), bool)
     return SweepTable(columns, settings.fields)
 
 
@@ -331,13 +329,16 @@ def is_larger_better(by: str, largest: bool | None = None) -> bool:
     return larger_is_better
 
 
-def _at_the_edge(settings: SweepTable, free: Sequence[str], rows: Sequence[int], chosen: int) -> bool:
-    """Tell whether a number of the chosen row is the smallest or largest of those that were tried in some rows."""
-    for name in (name for name in free if settings[name].dtype.kind in "iuf"):
-        tried = distinct(settings[name][rows]) - {None}  # A setting that a rule does not have is None.
-        if len(tried) > 1 and settings[name][chosen] in (min(tried), max(tried)):
-            return True
-    return False
+def edges(settings: SweepTable, per: Sequence[str], chosen: Mapping[str, np.ndarray]) -> list[list[str]]:
+    """Return, for the best setting of each group, the fields whose best number is the smallest or largest tried."""
+    numeric = [name for name in settings.fields if name not in per and settings[name].dtype.kind in "iuf"]
+    fields: list[list[str]] = []
+    for group, rows in enumerate(rows_by(settings, per).values()):
+        # A setting that a rule does not have is None.
+        tried = {name: distinct(settings[name][rows]) - {None} for name in numeric}
+        several = {name: values for name, values in tried.items() if len(values) > 1}
+        fields.append([name for name, v in several.items() if chosen[name][group] in (min(v), max(v))])
+    return fields
 
 
 def csv_text(columns: Mapping[str, np.ndarray], cell: Callable[[str, Any], str]) -> str:

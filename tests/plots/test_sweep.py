@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from asyncsim.plots._page import draw_legend_beside, fit_tick_labels
+from asyncsim.plots._comparison import draw_final_losses
 from asyncsim.plots._sweep import draw_heat, draw_sweep
 
 SETTINGS = {
@@ -26,6 +27,40 @@ def test_a_line_for_each_group_in_order(ax):
     assert ax.get_xscale() == "log"
     assert ax.get_ylabel() == "final loss, median and quartiles"
     assert "×  diverged or missing" in [text.get_text() for text in ax.texts]
+
+
+def over_rates(rows):
+    """Settings of lines with three learning rates each, where NaN is a run that diverged."""
+    median = np.array(rows, float).ravel()
+    columns = dict.fromkeys(("lower_quartile", "median", "upper_quartile"), median)
+    lines = np.repeat(np.arange(len(rows)), 3)
+    return {"learning_rate": np.tile([0.1, 0.2, 0.3], len(rows)), "workers": lines, **columns}
+
+
+LOST = {
+    "logarithmic": [[1.0, 1e20, 1e22], [1.0, 2.0, np.nan]],
+    "linear": [[-1.0, 0.0, 5.0], [-1.0, 2.0, np.nan]],
+    "many lines": [*[[1.0, 2.0, 3.0]] * 8, *[[1.0, 2.0, np.nan]] * 4],
+    "nothing but crosses": [[np.nan] * 3] * 2,
+}
+
+
+@pytest.mark.parametrize("drawn", ["sweep", "comparison"])
+@pytest.mark.parametrize("rows", LOST.values(), ids=LOST)
+def test_crosses_of_lost_runs_stand_above_all_points_and_apart(ax, rows, drawn):
+    if drawn == "sweep":
+        lines = draw_sweep(ax, over_rates(rows), "learning_rate", "final_loss", ["workers"])
+    else:
+        lines = draw_final_losses(ax, {f"line {i}": list(zip((1, 2, 3), row)) for i, row in enumerate(rows)})
+    crosses = [line for line in ax.lines if line.get_marker() == "x"]
+    heights = [line.get_transform().transform(line.get_xydata())[:, 1] for line in crosses]
+    points = [ax.transData.transform(line.get_xydata())[:, 1] for line in lines]
+    size = 5.5 / 72 * ax.figure.dpi
+    highest = np.nanmax(np.concatenate([*points, [ax.bbox.y0]]))
+    assert len(crosses) == sum(bool(np.isnan(row).any()) for row in rows)
+    assert min(map(np.min, heights)) > highest + size  # a cross and a marker do not touch
+    assert max(map(np.max, heights)) < ax.bbox.y1
+    assert (-np.diff([height[0] for height in heights]) > size).all()
 
 
 @pytest.mark.parametrize(("largest", "drawn"), [(False, [0.4, 0.2, 0.2]), (True, [0.6, 0.3, 0.2])])

@@ -30,6 +30,7 @@ from asyncsim.study.table import (
     DIGEST,
     SweepTable,
     best,
+    edges,
     is_larger_better,
     medians,
     require_one_length,
@@ -104,9 +105,9 @@ def show_settings(table: SweepTable, by: str = "final_loss") -> None:
     """Print a row for each setting: quartiles over the seeds."""
     settings = medians(table, by)
     echo(f"{metric(by).label.capitalize()}, quartiles over the seeds:")
-    names = [*settings.fields, "runs", *QUARTILES]
+    fields = telling(settings)
     rows = sorted(range(settings.rows), key=lambda row: [in_order(settings[name][row]) for name in settings.fields])
-    print_rows({name: settings[name][rows] for name in names}, settings.fields, by)
+    print_rows({name: settings[name][rows] for name in (*fields, "runs", *QUARTILES)}, fields, by)
 
 
 def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
@@ -328,7 +329,7 @@ def show_means(
     if csv is not None:
         means.to_csv(csv)
         (say if as_json or tex else echo)(f"{counted(means.rows, 'row', ',')} in {csv}")
-    verdicts = [] if compared is None else list(map(_verdict, _dicts(compared)))
+    verdicts = [] if compared is None else [_verdict(row, telling(table)) for row in _dicts(compared)]
     hidden = [] if by is None else implied(means, by)
     if tex:
         columns = {name: values for name, values in means.items() if name not in hidden}
@@ -377,11 +378,12 @@ def _dicts(table: SweepTable) -> list[dict[str, Any]]:
     return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _verdict(row: Mapping[str, Any]) -> str:
-    """Return a verdict, with the setting in which it holds and other fields in which the two differ."""
+def _verdict(row: Mapping[str, Any], fields: Sequence[str]) -> str:
+    """Return a verdict, with the setting in which it holds and other fields, of these, in which the two differ."""
     names = [*row]
     setting = [f"{spaced(name)} {cell(row[name])}" for name in names[: names.index("baseline") - 1]]
-    also = f" (they also differ in {spaced(row['also'])})" if row["also"] else ""
+    others = [spaced(name) for name in filter(None, row["also"].split(", ")) if name in fields]
+    also = f" (they also differ in {', '.join(others)})" if others else ""
     return f"{', '.join(setting)}{': ' * bool(setting)}{row['verdict']}{also}."
 
 
@@ -447,6 +449,9 @@ def plot(
     # The table below the picture has a row for each line of the picture.
     per = [name for name in names if name in settings.fields]
     chosen = best(table, y, per=per, largest=larger, any_length=True)
+    # The x axis ends in the picture as well, so its ends are news only where no other field was chosen.
+    at_edge = [not set(names).isdisjoint(free or [x]) for names in edges(settings, per, chosen)]
+    chosen = SweepTable({**chosen, "at_the_edge": np.array(at_edge)}, chosen.fields)
     records = {"picture": place, "best": as_records(chosen), "left_out": lacking, "worst": lost}
     records |= {"chosen": as_records(points)} if free else {}
     fields = [name for name in chosen.fields if name in shown]

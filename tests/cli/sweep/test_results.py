@@ -1,6 +1,7 @@
 """`asyncsim sweep status`, `table` and `plot`: the contents of a store, and runs that a picture leaves out."""
 
 import json
+import re
 from pathlib import Path
 
 import matplotlib.figure
@@ -162,6 +163,40 @@ def test_arguments_of_one_rule_are_columns_only_if_they_vary_there(command, scri
     assert "rule" in header
     command("sweep", "plot", "store", "--x", "learning_rate")
     assert ("momentum" in texts[-1]) == is_shown
+
+
+def test_tables_of_several_rules_fit_80_columns_without_arguments_that_a_rule_implies(command, script, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    grid = ("--commits", "40", "--store", "store", "--grid", "seed=0:2", "--grid", "learning_rate=.02,.05")
+    done = command("sweep", script, *grid, "--grid", "rule=gem,fedasync,multi_asgd")
+    compared = command("sweep", "table", "store", "--by", "rule", "--best")
+    for head in (done.out.splitlines()[1], compared.out.splitlines()[1]):
+        assert head.split()[:3] == ["rule", "learning", "rate"]
+    assert not {"kappa", "momentum", "mixing"} & {*done.out.split(), *re.findall(r"\w+", compared.out)}
+
+
+@pytest.fixture
+def peak(command, tmp_path):
+    """A measure that is largest at the middle step size, whatever the number of workers."""
+    (tmp_path / "own.py").write_text(OWN.replace('"f1": -params["x"]', '"f1": -abs(params["x"] - 0.6)'))
+    grids = ("--grid", "learning_rate=.025,.05,.1", "--grid", "workers=1,2,4")
+    assert command("sweep", "own.py", *grids, "--store", "store").status == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "edges"),
+    [
+        (("--x", "workers"), [False]),  # the step size was chosen, and the workers were not
+        (("--x", "workers", "--where", "learning_rate<.1"), [True]),
+        (("--x", "learning_rate", "--by", "workers"), [False] * 3),
+        (("--x", "learning_rate", "--by", "workers", "--where", "learning_rate<.1"), [True] * 3),
+        (("--x", "workers", "--by", "learning_rate"), [True] * 3),  # nothing else was chosen
+    ],
+)
+@pytest.mark.usefixtures("texts")
+def test_the_edge_of_a_grid_is_that_of_the_chosen_fields_and_else_that_of_the_axis(command, peak, flags, edges):
+    best = json.loads(command("sweep", "plot", "store", *flags, "--y", "f1", "--largest", "--json").out)["best"]
+    assert best["columns"]["at_the_edge"] == edges
 
 
 @pytest.mark.whole_pages
