@@ -22,7 +22,7 @@ from asyncsim.animation._states import State, States
 from asyncsim.components._checked import checked
 from asyncsim.engine import Run
 from asyncsim.files._atomic import atomic_write
-from asyncsim.plots.style import GREY, PALETTE, rule_colors
+from asyncsim.plots.style import PALETTE, rule_colors
 from asyncsim.trace import Trace
 
 VIEWS = ("landscape", "gravity")
@@ -144,9 +144,7 @@ class Movie:
             commits, values = self.curves[name]
             curve = [np.asarray(commits), page.digits(values, page.LOSS_DIGITS)]
             way = page.path_part(self.states.paths[name]) if name in self.states.paths else {}
-            # The page has fewer colours than pictures: an eighth run and those after it are grey.
-            number = PALETTE.index(color if color in PALETTE else GREY)
-            runs.append({"name": name, "color": number, "curve": curve, **way})
+            runs.append({"name": name, "color": PALETTE.index(color), "curve": curve, **way})
         law = None if self.law is None else page.digits(np.round(self.law, 7), page.LAW_DIGITS)
         plane = None if self.plane is None else page.plane_part(self.plane)
         texts = [[chapter.seconds, chapter.text, chapter.worker] for chapter in self.chapters]

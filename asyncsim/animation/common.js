@@ -4,8 +4,8 @@ const UNITS = 8192, SHADES = 1000; // as in _paths.py
 const DOING = ["idle", "reading", "computing", "sending", "waiting", "in service", "down"];
 const [IDLE, READING, COMPUTING, SENDING, WAITING, SERVICE, DOWN] = DOING.keys();
 const COLORS = ["#d9dde3", "#b9c6d6", "#7d8ea3", "#b9c6d6", "#e69f00", "#8a5a00", "#4b5563"]; // as plots/style.py
-const RUNS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#1b1f24", "#6b7280"];
-const RUNS_ON_DARK = ["#4fa9e0", "#f08a3c", "#35c49a", "#e3a0c4", "#8fd0f5", "#e8ecf1", "#98a2b0"];
+const RUNS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#1b1f24", "#6b7280", "#332288", "#999933", "#882255", "#44aa99", "#aa4499"];
+const RUNS_ON_DARK = ["#4fa9e0", "#f08a3c", "#35c49a", "#e3a0c4", "#8fd0f5", "#e8ecf1", "#98a2b0", "#a79df0", "#cfcf6b", "#e07fae", "#7fdccb", "#dd8fd6"];
 const STALENESS = [[154, 143, 224], [214, 58, 158], [227, 18, 60]]; // fresh, as the mean, twice the mean and beyond
 const $ = (id) => document.getElementById(id);
 

@@ -383,18 +383,22 @@ function lossNow(run, state) {
 function drawStaleness(pen, film, state, x, y, w, h) {
   say(pen, "Staleness of every worker", x, y + 12, { weight: "600" });
   const top = y + 20, row = (h - 22) / film.workers, most = film.most, left = x + 26, room = w - 60;
-  const every = Math.ceil(11 / row);
+  const every = Math.ceil(11 / row), apart = screen.chosen - state.stalest;
+  const close = state.stalest >= 0 && apart && Math.abs(apart) * row < 12;
+  const aside = close ? Math.sign(apart) * 12 - apart * row : 0; // of the chosen one, if it is beside the stalest
+  const middle = (i) => top + i * row + row / 2 + (i === screen.chosen ? aside : 0);
+  const bold = [state.stalest, screen.chosen].filter((i) => i >= 0);
   for (let i = 0; i < film.workers; i++) {
     const v = top + i * row, stale = state.stale[i], long = (Math.max(stale, 0) / most) * room, gap = row > 4 ? 1.5 : 0.3;
     pen.fillStyle = COLORS[state.doing[i]];
     pen.globalAlpha = screen.chosen >= 0 && screen.chosen !== i ? 0.45 : 1;
     pen.fillRect(left, v, Math.max(2, long), Math.max(row - gap, 0.8));
     pen.globalAlpha = 1;
-    if (i % every === 0 && [state.stalest, screen.chosen].every((bold, k) => bold < 0 || Math.abs(i - bold) * row >= (k ? 17 : 11))) say(pen, i, left - 5, v + row / 2 + 3.5, { color: soft(), size: 10, align: "right" });
-    if (i === state.stalest || i === screen.chosen) {
-      const apart = i - state.stalest, aside = apart && Math.abs(apart) * row < 12 ? Math.sign(apart) * 12 - apart * row : 0;
-      say(pen, i, left - 5, v + aside + row / 2 + 3.5, { size: 11, weight: "700", align: "right" });
-      say(pen, stale, left + long + 5, v + aside + row / 2 + 4, { size: 11, weight: "700" });
+    if (bold.includes(i)) {
+      say(pen, i, left - 5, middle(i) + 3.5, { size: 11, weight: "700", align: "right" });
+      say(pen, stale, left + long + 5, middle(i) + 4, { size: 11, weight: "700" });
+    } else if (i % every === 0 && bold.every((other) => Math.abs(middle(i) - middle(other)) >= 10.5)) {
+      say(pen, i, left - 5, middle(i) + 3.5, { color: soft(), size: 10, align: "right" });
     }
   }
   screen.rows = { x, top, row, w, count: film.workers };

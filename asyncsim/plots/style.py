@@ -49,7 +49,7 @@ RULE_COLORS = {  # of the first of these that a name contains
     "synchronous": GREEN,
 }
 FURTHER = ("#332288", "#999933", "#882255", "#44AA99", "#AA4499")  # of an eighth line and more, after Tol
-PALETTE = (BLUE, VERMILION, GREEN, PINK, SKY, INK, GREY)  # of rules, as in the scripts of the moving pages
+PALETTE = (BLUE, VERMILION, GREEN, PINK, SKY, INK, GREY, *FURTHER)  # of rules, as in the scripts of the moving pages
 OTHER_COLORS = (SKY, GREEN, PINK, INK, GREY, BLUE, VERMILION, *FURTHER)  # of rules without a colour of their own
 LAYOUT = "Layout"  # keyword of the metadata: the hash of what was chosen for the picture alone
 STUDY = "Study"  # keyword of the metadata: the digest of the study that a picture belongs to

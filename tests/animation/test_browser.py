@@ -1,5 +1,7 @@
 """The page in a real browser: the same states as in Python, its controls, and that nothing leaves it."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -127,6 +129,38 @@ def test_it_is_not_blank_and_fits_its_width(two, browser, width, height, scheme)
             assert watched.page.is_visible(canvas)
             assert watched.page.evaluate(COLOURS, canvas) > 30
         assert watched.page.evaluate("document.body.classList.contains('dark')") == (scheme == "dark")
+
+
+WATCH = """() => {
+    const draw = CanvasRenderingContext2D.prototype.fillText;
+    window.drawn = [];
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        if (this.canvas.id === "side") drawn.push([String(text), this.textAlign, y, /^(700|bold)/.test(this.font)]);
+        return draw.call(this, text, x, y);
+    };
+}"""
+
+
+@pytest.mark.parametrize("workers", [20, 24, 40])
+def test_numbers_of_workers_vanish_only_where_bold_ones_need_their_place(browser, tmp_path, workers):
+    trace = asim.simulate(asim.Cluster(workers, asim.delays.Gamma(1.0, 0.5)), commits=10 * workers)
+    asim.animate(trace).html(tmp_path / "page.html")
+    with MoviePage(browser, tmp_path / "page.html", "?t=6.2", viewport=(1280, 800)) as watched:
+        watched.page.evaluate(WATCH)
+        for chosen in (3, 7, 8, 15):
+            watched.page.evaluate("(w) => { drawn.length = 0; screen.chosen = w; movie.seek(6.2); }", chosen)
+            watched.wait("drawn.length > 0")
+            drawn = watched.page.evaluate("drawn")
+            texts = itertools.takewhile(lambda drawn: drawn[0] != "Staleness of the commits", drawn)
+            numbers = [(int(text), y, bold) for text, align, y, bold in texts if align == "right"]
+            assert np.diff(sorted(y for _, y, _ in numbers)).min() >= 10  # pixels: no two overlap
+            usual = {w: y for w, y, bold in numbers if not bold}
+            bold = {w: y for w, y, bold in numbers if bold}
+            every = np.diff(sorted(usual)).min()
+            row = np.polyfit(list(usual), list(usual.values()), 1)
+            for w in range(0, workers, every):
+                free = min(abs(np.polyval(row, w) - y) for y in bold.values()) > 11
+                assert w in bold or (w in usual) == free
 
 
 def test_it_plays_by_itself_unless_motion_is_unwanted(two, browser):

@@ -166,8 +166,15 @@ def test_pages_pictures_and_films_have_the_same_colours():
 
     assert listed("COLORS") == [color.lower() for color in COLORS]
     assert listed("RUNS") == [color.lower() for color in PALETTE]
+    assert len({*listed("RUNS_ON_DARK")}) == len(PALETTE)
     stale = json.loads(re.search(r"const STALENESS = (\[\[.*?\]\])", script)[1])
     assert stale == [[round(255 * part) for part in to_rgb(color)] for color in SCALE]
+
+
+def test_twelve_runs_have_twelve_colours():
+    trace, runs = two_runs()
+    movie = asim.animate(trace, {f"gem {number}": runs["DOWNPOUR"] for number in range(12)})
+    assert len({run["color"] for run in film_in(movie.page())["runs"]}) == 12
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not on the path")

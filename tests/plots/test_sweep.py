@@ -51,7 +51,9 @@ def test_crosses_of_lost_runs_stand_above_all_points_and_apart(ax, rows, drawn):
     if drawn == "sweep":
         lines = draw_sweep(ax, over_rates(rows), "learning_rate", "final_loss", ["workers"])
     else:
-        lines = draw_final_losses(ax, {f"line {i}": list(zip((1, 2, 3), row)) for i, row in enumerate(rows)})
+        lines = draw_final_losses(
+            ax, {f"line {i}": list(zip((1, 2, 3), row, strict=True)) for i, row in enumerate(rows)}
+        )
     crosses = [line for line in ax.lines if line.get_marker() == "x"]
     heights = [line.get_transform().transform(line.get_xydata())[:, 1] for line in crosses]
     points = [ax.transData.transform(line.get_xydata())[:, 1] for line in lines]
