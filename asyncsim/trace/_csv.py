@@ -97,25 +97,20 @@ def _of_commits(
     unit: str,
 ) -> AnyTrace:
     with reworded(log.with_location):
-        typed = read_columns(log, workers, start, unit)
-        notes = _read_notes(part_path(path, "notes"))
-        both = {name: dict.fromkeys((*getattr(typed, name), *texts)) for name, texts in notes.items()}
-        typed = typed._replace(**{name: tuple(texts) for name, texts in both.items()})
-    beside: dict[str, Log | None] = {}
-    faults, beside["faults"] = _read_faults(part_path(path, "faults"), typed, unit)
+        read = read_columns(log, workers, start, unit)
+        beside = _read_notes(part_path(path, "notes"))
+    notes, derived = (tuple(dict.fromkeys((*getattr(read, name), *beside[name]))) for name in ("notes", "derived"))
+    typed = read._replace(notes=notes, derived=derived)
+    faults, log_of_faults = _read_faults(part_path(path, "faults"), typed, unit)
     several = "variables" in log.columns
-    mixings = Mixings()
-    if several:
-        mixings, beside["mixings"] = read_mixings(part_path(path, "mixings"), typed, unit)
+    mixings, log_of_mixings = read_mixings(part_path(path, "mixings"), typed, unit) if several else (Mixings(), None)
 
     def in_lines(error: TraceError) -> TraceError:
         part = (error.column or "").partition(".")[0]
-        other = beside.get(part)
-        return (
-            log.with_location(error)
-            if other is None
-            else other.with_location(error, source=f"{part_path(path, part).name}: ")
-        )
+        other = {"faults": log_of_faults, "mixings": log_of_mixings}.get(part)
+        if other is None:
+            return log.with_location(error)
+        return other.with_location(error, source=f"{part_path(path, part).name}: ")
 
     with reworded(in_lines):
         if several:

@@ -28,7 +28,6 @@ from asyncsim.trace._presence import Presence, presence
 
 NO_ROW = -1  # of a job that the table lacks
 UNKNOWN = empty_of("read_version")  # an empty cell of a version
-NO_PULL = -1.0  # time of a read from a worker's own value where nothing was pulled for it: the checks refuse it
 READS = frozenset({"read_time", "read_version", "pull_version"})  # columns that say when a job read
 IN_ORDER = "Rows with `version` are in order of application: did the server's clock step back? Correct its times."
 SPANS_STEP = "A job is read before it commits: did a clock step back?"
@@ -66,7 +65,7 @@ def fill(table: Table, workers: int, resume: str) -> Filled:
     )
 
 
-class Jobs(NamedTuple):
+class LoggedJobs(NamedTuple):
     """The jobs of a table: commits in the order in which they were applied, then those that never committed."""
 
     recorded: Table  # the columns that the log has, and those that follow from no other
@@ -79,7 +78,7 @@ class Jobs(NamedTuple):
         return np.arange(len(self.rows)) < self.commits
 
 
-def put_in_order(table: Table, workers: int) -> Jobs:
+def put_in_order(table: Table, workers: int) -> LoggedJobs:
     """Sort the rows by their versions, or else by their times, where rows of one time keep their order."""
     fate = fates(table)
     done = np.flatnonzero(fate == COMMITTED)
@@ -91,13 +90,13 @@ def put_in_order(table: Table, workers: int) -> Jobs:
     if by_group and "read_version" not in table:  # A job begins with the oldest of its groups.
         recorded["read_version"] = np.minimum.reduce(by_group)
     if "fate" in table or "read_time" in table:
-        return Jobs(recorded, len(done), rows)
+        return LoggedJobs(recorded, len(done), rows)
     # Each worker has just begun one more job.
     added = {name: np.full(workers, empty_of(name), values.dtype) for name, values in recorded.items()}
     added["worker"] = np.arange(workers, dtype=np.int32)
     recorded = {name: np.append(values, added[name]) for name, values in recorded.items()}
     fate = np.repeat([COMMITTED, "in_flight"], [len(done), workers])
-    return Jobs(recorded | {"fate": fate}, len(done), np.append(rows, np.full(workers, NO_ROW)))
+    return LoggedJobs(recorded | {"fate": fate}, len(done), np.append(rows, np.full(workers, NO_ROW)))
 
 
 class Steps(NamedTuple):
@@ -118,7 +117,7 @@ class Steps(NamedTuple):
         return np.append(0.0, self.close_time)[np.clip(version, 0, len(self.close_time))]
 
 
-def count_steps(jobs: Jobs) -> Steps:
+def count_steps(jobs: LoggedJobs) -> Steps:
     """Count the steps that commits close, and the versions, which are those of rows in order."""
     time = jobs.recorded["commit_time"][: jobs.commits]
     if "version" in jobs.recorded:
@@ -131,7 +130,7 @@ def count_steps(jobs: Jobs) -> Steps:
     return Steps(closes, closed, version, jobs.recorded.get("pull_version", version), close_time)
 
 
-def find_closing(jobs: Jobs) -> BoolColumn:
+def find_closing(jobs: LoggedJobs) -> BoolColumn:
     """Find the commits that close a step: every one or, where versions repeat, the last of each version."""
     version = jobs.recorded.get("version", np.zeros(0))[: jobs.commits].astype(np.int64)
     growth = np.diff(version)
@@ -153,7 +152,7 @@ class Ends(NamedTuple):
     end_time: TimeColumn  # of the commit, or of a job that ended without one, infinite for a job in flight
 
 
-def compute_ends(jobs: Jobs) -> Ends:
+def compute_ends(jobs: LoggedJobs) -> Ends:
     """Time the stages after the computation: each takes no time if it was not recorded."""
     recorded = jobs.recorded
     for name in filter(recorded.__contains__, COMMIT_TIMES):
@@ -168,7 +167,7 @@ def compute_ends(jobs: Jobs) -> Ends:
     )
 
 
-def find_presence(jobs: Jobs, workers: int) -> Presence | None:
+def find_presence(jobs: LoggedJobs, workers: int) -> Presence | None:
     """Find who joined late where the log says of no job when it read, unless its workers are out of range."""
     worker = jobs.recorded["worker"][: jobs.commits]
     in_range = not len(worker) or 0 <= worker.min() <= worker.max() < workers
@@ -185,7 +184,7 @@ class Previous(NamedTuple):
     is_commit: BoolColumn  # (jobs,) whether that committed
 
 
-def find_previous(jobs: Jobs, ends: Ends, present: Presence | None) -> Previous:
+def find_previous(jobs: LoggedJobs, ends: Ends, present: Presence | None) -> Previous:
     """Find the job that each job's worker did before. A job without an end is the last of its worker."""
     worker = jobs.recorded["worker"]
     row = previous_of_worker(worker, ends.end_time)
@@ -205,7 +204,7 @@ class Begins(NamedTuple):
     start_time: TimeColumn
 
 
-def compute_begins(jobs: Jobs, steps: Steps, ends: Ends, previous: Previous, resume: str) -> Begins:
+def compute_begins(jobs: LoggedJobs, steps: Steps, ends: Ends, previous: Previous, resume: str) -> Begins:
     """Time reads and starts: by default, a worker reads and starts at the end of its previous job.
 
     One that goes on from its own value read when it pulled for its previous commit, at the earliest.
@@ -222,7 +221,7 @@ def compute_begins(jobs: Jobs, steps: Steps, ends: Ends, previous: Previous, res
         refuse(bad, "commit_time", time, "not precede `read_time`", SPANS_STEP)
         return Begins(resumes_own, state_lost, recorded["read_time"], start)
     pulled = np.maximum(steps.time_of(steps.pull_version), start)[previous.row]
-    earliest = np.where(resumes_own, np.where(previous.is_commit, pulled, NO_PULL), previous.end)
+    earliest = np.where(resumes_own & previous.is_commit, pulled, previous.end)
     if "read_version" not in recorded:
         return Begins(resumes_own, state_lost, earliest, start)
     # Nobody reads a version before the server has it.
@@ -230,7 +229,7 @@ def compute_begins(jobs: Jobs, steps: Steps, ends: Ends, previous: Previous, res
     return Begins(resumes_own, state_lost, read, start if "start_time" in recorded else np.maximum(start, read))
 
 
-def count_reads(jobs: Jobs, steps: Steps, previous: Previous, begins: Begins) -> Table:
+def count_reads(jobs: LoggedJobs, steps: Steps, previous: Previous, begins: Begins) -> Table:
     """Count the versions that reads saw: the steps closed by then or, right after an own commit, by this commit."""
     by_time = np.searchsorted(steps.close_time, begins.read_time, side="right")
     own = (steps.pull_version + steps.closes_step)[previous.row]  # of a value that was pulled, and the own step
@@ -245,7 +244,7 @@ def count_reads(jobs: Jobs, steps: Steps, previous: Previous, begins: Begins) ->
     return {"read_version": np.where(read == UNKNOWN, derived, read)}
 
 
-def end_jobs(jobs: Jobs, steps: Steps, ends: Ends) -> Table:
+def end_jobs(jobs: LoggedJobs, steps: Steps, ends: Ends) -> Table:
     """Return the fates of jobs as numbers, -1 for a commit, and the versions at their ends."""
     texts = fates(jobs.recorded)
     fate = np.select([texts == each.name.lower() for each in Fate], [*Fate], -1).astype(np.int8)

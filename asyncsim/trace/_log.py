@@ -49,15 +49,14 @@ class Log(NamedTuple):
         """Return the error with the place and the value as they stand in the log."""
         column = (error.column or "").removeprefix("unfinished.").removeprefix("faults.").removeprefix("mixings.")
         written = self.written.get(column, "")
-        changes |= {"written": written} if written != column else {}
+        names = {"written": written} if written != column else {}
         if error.row is None or error.unit != "row":
-            return error.replace(**changes)
+            return error.replace(**changes, **names)
         unit, number, cells = self.source.locate(error.row)
         if self.source.kind == "a CSV file" and 0 < len(cells) < len(self.source.columns):
             return wrong_count(len(self.source.columns), number, len(cells)).replace(source=error.source)
-        if written in cells:
-            changes["text"] = _as_text(cells[written])
-        return error.replace(row=number, unit=unit, **changes)
+        text = {"text": _as_text(cells[written])} if written in cells else {}
+        return error.replace(row=number, unit=unit, **changes, **names, **text)
 
 
 def _as_text(cell: Any) -> str:

@@ -37,7 +37,7 @@ from asyncsim.trace._flat import (
     in_type,
 )
 from asyncsim.trace._log import Log, note_others, note_units, require_columns
-from asyncsim.trace._values import EPOCH, PER_SECOND, as_numbers, as_seconds, as_texts, start_in_seconds
+from asyncsim.trace._values import EPOCH, PER_SECOND, Times, as_numbers, as_seconds, as_texts, start_in_seconds
 
 Start = float | str | None  # a time, "first", or a date
 
@@ -84,25 +84,33 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     require_plausible(table, origin)
     about_order = _note_order(log, table)
     _require_different_commits(table)
-    about_units: list[str] = []
-    if not log.columns.keys() >= {*COLUMNS}:  # our own files, which hold no findings
-        done = table["commit_time"][np.isfinite(table["commit_time"])]
-        job = np.ptp(done) * len(np.unique(worker)) / len(done) if len(done) else 0.0
-        columns = [table[name] for name in times.columns if name in table]
-        about_units = note_units(columns, job, unit, are_dates=times.are_dates)
     begin = start_of(table, start, origin, 1 if times.are_dates else PER_SECOND[unit], dated=times.are_dates)
-    about_dates: list[str] = []
-    if times.are_dates and start is None and begin + origin:
-        first = np.datetime64(round((begin + origin) * 1e6), "us")
-        about_dates = [f"Times count from the earliest date, {first} UTC."]
     _require_fates(table)
     _require_what_applies(table)
     about_missing = [f"`{name}` has no values, and is taken to be missing." for name in missing]
     about_columns = (*note_others(log), *about_names, *times.notes, *about_missing, *about_versions)
-    notes = (*about_columns, *about_order, *about_units, *about_dates)
+    about_times = (*_note_units(log, table, times, unit), *_note_dates(times, start, begin + origin))
+    notes = (*about_columns, *about_order, *about_times)
     has_reads = "read_version" in recorded or any(map(group_of, recorded))
     derived = tuple(c for c in COMMIT_COLUMNS if c not in recorded and not (c == "read_version" and has_reads))
     return Typed(since(begin, table), names, begin + origin, notes, derived)
+
+
+def _note_units(log: Log, table: Table, times: Times, unit: str) -> list[str]:
+    """Say where times may count in another unit, but of our own files, which hold no findings."""
+    if log.columns.keys() >= {*COLUMNS}:
+        return []
+    done = table["commit_time"][np.isfinite(table["commit_time"])]
+    job = np.ptp(done) * len(np.unique(table["worker"])) / len(done) if len(done) else 0.0
+    columns = [table[name] for name in times.columns if name in table]
+    return note_units(columns, job, unit, are_dates=times.are_dates)
+
+
+def _note_dates(times: Times, start: Start, begin: float) -> list[str]:
+    """Say from which date times count, if that is the earliest one of the log."""
+    if not (times.are_dates and start is None and begin):
+        return []
+    return [f"Times count from the earliest date, {np.datetime64(round(begin * 1e6), 'us')} UTC."]
 
 
 def _parse_fates(log: Log) -> NDArray[Any]:
@@ -322,12 +330,10 @@ def start_of(
     """
     if start is not None and start != "first":
         return start_in_seconds(start, per) - origin
-    first, column, row = np.inf, "", 0
-    for name, values in _times(table).items():
-        # Empty cells are NaN and times that never came are infinite. Neither is a beginning.
-        starts = np.where(np.isfinite(values), values, np.inf)
-        if starts.min(initial=np.inf) < first:
-            first, column, row = float(starts.min()), name, int(starts.argmin())
+    # Empty cells are NaN and times that never came are infinite. Neither is a beginning.
+    starts = {name: np.where(np.isfinite(values), values, np.inf) for name, values in _times(table).items()}
+    column = min(starts, key=lambda name: starts[name].min(initial=np.inf), default="")
+    first = float(starts[column].min(initial=np.inf)) if starts else np.inf
     if first == np.inf:
         return 0.0
     # A date cannot count from the start of a run.
@@ -335,11 +341,10 @@ def start_of(
         return first
     if _counts_from_elsewhere(first, table, origin):
         remedy = 'Give `start` (`--start`): when the run began, "first" for this very time, or 0 if it is right.'
-        remedy += (
-            f' Unix times of today are below {SECONDS_OF_TODAY:.0e} s: if it is one, give `unit`, say "ms", too.'
-            * (first + origin > SECONDS_OF_TODAY)
-        )
-        raise TraceError(column, "must count from the start of the run", remedy, row=row, value=first + origin)
+        unit = f' Unix times of today are below {SECONDS_OF_TODAY:.0e} s: if it is one, give `unit`, say "ms", too.'
+        time, row = first + origin, int(starts[column].argmin())
+        whole = f"{remedy}{unit}" if time > SECONDS_OF_TODAY else remedy
+        raise TraceError(column, "must count from the start of the run", whole, row=row, value=time)
     return -origin
 
 

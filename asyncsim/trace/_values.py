@@ -7,7 +7,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -109,8 +109,9 @@ def factorize(array: NDArray[Any]) -> tuple[NDArray[np.intp], list[Any]]:
 
 def as_seconds(columns: Mapping[str, Any], unit: str) -> Times:
     """Return columns of times in seconds. Numbers count in `unit`, dates and durations have units of their own."""
-    notes: list[str] = []
-    arrays = {name: _as_times(name, values, notes) for name, values in columns.items()}
+    parsed = {name: _as_times(name, values) for name, values in columns.items()}
+    arrays = {name: array for name, (array, _) in parsed.items()}
+    notes = tuple(note for _, notes in parsed.values() for note in notes)
     per = PER_SECOND[unit]
     dates = {name: array for name, array in arrays.items() if array.dtype.kind == "M"}
     for name, array in arrays.items() if dates else ():
@@ -119,12 +120,11 @@ def as_seconds(columns: Mapping[str, Any], unit: str) -> Times:
             rule = f"must be dates too, as `{next(iter(dates))}` is"
             raise TraceError(name, rule, "Give all times as dates, or all as numbers.", found=f"got {array.dtype}")
     # Integers have all their digits, as dates do, while a float has no nanoseconds of Unix time.
-    firsts = [int(array[~np.isnat(array)].min().astype("M8[s]").astype(int)) for array in dates.values() if _any(array)]
-    firsts += [int(a.min()) // per for a in arrays.values() if a.dtype.kind in "iu" and len(a) and per > 1]
-    origin = min(firsts, default=0)
-    return Times(
-        {name: _since(array, origin, per) for name, array in arrays.items()}, float(origin), bool(dates), (*notes,)
-    )
+    of_dates = [array[~np.isnat(array)].min().astype("M8[s]").astype(int) for array in dates.values() if _any(array)]
+    of_integers = [a.min() // per for a in arrays.values() if a.dtype.kind in "iu" and len(a) and per > 1]
+    origin = min(map(int, (*of_dates, *of_integers)), default=0)
+    seconds = {name: _since(array, origin, per) for name, array in arrays.items()}
+    return Times(seconds, float(origin), bool(dates), notes)
 
 
 def _is_early(numbers: NDArray[Any], limit: float) -> bool:
@@ -160,35 +160,46 @@ def _since(array: NDArray[Any], origin: int, per: int) -> NDArray[np.float64]:
     return array.astype(np.float64) / per - origin
 
 
-def _as_times(name: str, values: Any, notes: list[str]) -> NDArray[Any]:
+def _as_times(name: str, values: Any) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Return a column as numbers, dates or durations, with notes."""
     array = as_array(name, values)
     if array.dtype.kind == "c":
         raise TraceError(name, "must be a column of numbers", "Convert it.", found=f"got {array.dtype}")
     if array.dtype.kind in "biufmM":
-        return array.astype(np.float64) if array.dtype.kind == "b" else array
+        return array.astype(np.float64) if array.dtype.kind == "b" else array, ()
     try:
-        return array.astype(np.float64)
+        return array.astype(np.float64), ()
     except (TypeError, ValueError):
         codes, texts = factorize(array)
-    return _parse_times(name, texts, codes, notes)
+    return _parse_times(name, texts, codes)
 
 
-def _parse_times(name: str, texts: list[Any], codes: NDArray[np.intp], notes: list[str]) -> NDArray[Any]:
+class Reading(NamedTuple):
+    """Different texts of a column, all parsed in one way."""
+
+    rule: str  # what they must be
+    values: NDArray[Any]
+    bad: NDArray[np.bool_]  # whether a text is none
+
+
+def _parse_times(name: str, texts: list[Any], codes: NDArray[np.intp]) -> tuple[NDArray[Any], tuple[str, ...]]:
     """Parse each different text once, in all rows as a number, one with a decimal comma, a date or a duration."""
     written = [text.strip() if isinstance(text, str) else text for text in texts]
-    best: tuple[str, NDArray[np.bool_]] | None = None
-    for rule, parse in PARSERS.items():
-        values, bad = parse(written)
-        if not bad.any():
-            if parse is _parse_commas:
-                example = next(text for text in written if isinstance(text, str) and "," in text)
-                notes.append(f"`{name}` has a decimal comma: {example} was read as {example.replace(',', '.')}.")
-            return values[codes]
-        if best is None or bad.sum() < best[1].sum():
-            best = rule, bad
-    assert best is not None
-    _require_all(name, best[1], codes, texts, f"must be a {best[0]}", TIME_REMEDY)
-    raise AssertionError(name)
+    fitting = next((reading for reading in _readings(written) if not reading.bad.any()), None)
+    if fitting is None:
+        nearest = min(_readings(written), key=lambda reading: reading.bad.sum())
+        _require_all(name, nearest.bad, codes, texts, f"must be a {nearest.rule}", TIME_REMEDY)
+        raise AssertionError(name)
+    if fitting.rule != DECIMAL:
+        return fitting.values[codes], ()
+    example = next(text for text in written if isinstance(text, str) and "," in text)
+    note = f"`{name}` has a decimal comma: {example} was read as {example.replace(',', '.')}."
+    return fitting.values[codes], (note,)
+
+
+def _readings(texts: list[Any]) -> Iterator[Reading]:
+    """Yield the readings of a column of texts, each only when it is asked for."""
+    yield from (Reading(rule, *parse(texts)) for rule, parse in PARSERS.items())
 
 
 def _parse_commas(texts: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -240,10 +251,10 @@ def _parse_numbers(texts: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.bo
         numbers = np.array([*map(float, texts)])
     except (TypeError, ValueError):
         numbers = np.array([_number(text) for text in texts], np.float64)
-    bad = np.isnan(numbers)
-    for place in np.flatnonzero(bad):
-        bad[place] = not _is_missing(texts[place])
-    return np.append(numbers, math.nan), bad
+    is_bad = [
+        no_number and not _is_missing(text) for no_number, text in zip(np.isnan(numbers).tolist(), texts, strict=True)
+    ]
+    return np.append(numbers, math.nan), np.array(is_bad, bool)
 
 
 def _number(text: Any) -> float:
@@ -263,9 +274,10 @@ def _require_all(
 
 
 # Readings of a column of texts, the first of which fits all of them: rule -> parser.
-PARSERS = {
+DECIMAL = "number with a decimal comma, as in other rows"
+PARSERS: dict[str, Callable[[list[Any]], tuple[NDArray[Any], NDArray[np.bool_]]]] = {
     "number": _parse_numbers,
-    "number with a decimal comma, as in other rows": _parse_commas,
+    DECIMAL: _parse_commas,
     "date (ISO 8601), as in other rows": _parse_dates,
     "duration, as in other rows": _parse_durations,
 }

@@ -26,6 +26,14 @@ def test_a_staleness_that_contradicts_the_versions_is_refused(tmp_path) -> None:
         asim.Trace.from_csv(tmp_path / "log.csv")
 
 
+@pytest.mark.parametrize("others", [{}, {"start_time": [0.5, 0.5, 1.5, 2.5]}, {"read_version": [0, 0, 1, 2]}])
+def test_a_worker_that_goes_on_from_a_value_that_it_lacks_is_refused_by_the_column_that_says_so(others) -> None:
+    """And not by `read_time`, which the log does not have."""
+    log = {"worker": [0, 1, 0, 1], "commit_time": [1.0, 2.0, 3.0, 4.0], "resumes_own": [1, 0, 1, 1]}
+    with pytest.raises(TraceError, match=r"`resumes_own` must be false unless .*; row 0 has 1"):
+        Trace.from_columns(log | others)
+
+
 def fields(error: TraceError) -> tuple[str | None, int | None, object, str]:
     return error.column, error.row, error.value, error.unit
 
