@@ -201,6 +201,29 @@ PLANTED = r"""
 = each variable is replaced by its first source
 - total = total + weight[:, number, None, None].astype(precise) * values
 + total = total + weight[:, number, None, None].astype(precise) * values * (number == 0)
+@ asyncsim/cluster/graphs.py | tests/cluster/test_gossip.py -k 'weights or shares or rounding'
+= weights of the user's own are those of the sender
+- return matrix / matrix.sum(1)[:, None]
++ return (matrix / matrix.sum(1)[:, None]).T
+= a matrix that does not keep the mean passes
+- if wrong := self._missing(matrix, axis=1) or self._missing(matrix, axis=0):
++ if wrong := self._missing(matrix, axis=1):
+@ asyncsim/cluster/graphs.py | tests/cluster/test_networkx.py
+= a directed edge of networkx leads from the receiver
+- matrix[nodes[other], nodes[node]] = sum
++ matrix[nodes[node], nodes[other]] = sum
+@ asyncsim/cluster/graphs.py | tests/cluster/test_gossip.py -k 'groups or doubly'
+= a random group mixes the next one's members
+- first = (np.cumsum(sizes) - sizes)[group[target]]
++ first = np.cumsum(sizes)[group[target]] % workers
+@ asyncsim/cli/_trace.py | tests/cli/test_several_variables.py
+= bytes between workers go up
+- lines += [("bytes between workers", bytes_sent[0])] if on_graph else
++ lines += [("bytes up", bytes_sent[0])] if on_graph else
+@ asyncsim/costs/_usage.py | tests/cli/test_several_variables.py
+= a kept run of workers on a graph sent nothing
+- size = down // answers if answers else up // max(models, 1)
++ size = down // max(answers, 1)
 @ asyncsim/engine/_chunks.py | tests/engine/test_moments.py
 = the average before the next commit is in the record of this one
 - edges[-1] -= self.waiting(stop - 1)

@@ -43,7 +43,7 @@ class Gossip(Checked):
         workers: Number of workers n, at least 2.
         compute: Law of the time that one gradient takes: one law for all workers, or a sequence of one per worker.
         graph: Who exchanges with whom: one of `asyncsim.graphs`, its name, pairs of workers, a matrix of 0 and 1,
-            or a networkx graph.
+            the weights of a mixing matrix (`graphs.Weights`), or a networkx graph, which may have these as weights.
         exchange: When they do. "pair": a worker that has its gradient averages with one neighbour at random, then
             applies the gradient to its half, x_i ← (x_i + x_j)/2 - η·g, x_j ← (x_i + x_j)/2 (AD-PSGD). "push": it
             applies its gradient, and sends its model to the neighbour, x_j ← (x_i + x_j)/2. "push_pull": the same, and
@@ -110,10 +110,22 @@ class Gossip(Checked):
                 f"`exchange` must be 'push_sum' or 'push' for a graph with directed edges; got {self.exchange!r}, in "
                 "which both ends of an edge send. Add the edges back, or use one of these."
             )
+        self._check_weights()
         self._check_network()
         around = self._with_network()
         object.__setattr__(self, "compute", around.compute)
         object.__setattr__(self, "local_steps", around.local_steps)
+
+    def _check_weights(self) -> None:
+        """Refuse weights of the user's own that do not fit the exchange."""
+        if not isinstance(self._graph, graphs.Weights):
+            return
+        if self.exchange in IN_TURN:
+            raise ValueError(
+                f"`exchange` must be in rounds for a graph with weights of your own; got {self.exchange!r}, in which "
+                "each of two workers keeps one half. Use 'rounds', or give who exchanges with whom as 0 and 1."
+            )
+        (self._graph.shares if self.exchange == "push_sum" else self._graph.weights)(self.workers)
 
     def _check_network(self) -> None:
         """Refuse what a network between workers without a server cannot have."""
@@ -243,13 +255,11 @@ class Gossip(Checked):
     def _mixing(self, seed: int) -> Callable[[int], tuple[NDArray[Any], ...]]:
         """Return the function of a round that returns targets, sources and weights of its mixing."""
         graph = self._graph.drawn(seed)
-        period, matrix = graph.period(self.workers), graph.shares if self.exchange == "push_sum" else graph.weights
+        period, shares = graph.period(self.workers), self.exchange == "push_sum"
 
         @lru_cache(maxsize=period or 1)
         def mixing(number: int) -> tuple[NDArray[Any], ...]:
-            weights = matrix(self.workers, number)
-            target, source = np.nonzero(weights)
-            return target.astype(np.int32), source.astype(np.int32), weights[target, source]
+            return graphs.entries(graph, self.workers, number, shares=shares)
 
         return mixing if period is None else lambda number: mixing(number % period)
 

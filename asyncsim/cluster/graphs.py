@@ -1,13 +1,13 @@
 """Graphs: which workers exchange their variables, and with what weights.
 
 A graph has a name for the command line (`by_name`), and fits every number of workers that it allows. Weights are doubly
-stochastic, so that a mixing keeps the mean of the variables. A graph of your own is a matrix (`Edges`, or `Directed`),
-or a class that derives from `Graph` and has a method `adjacency`.
+stochastic, so that a mixing keeps the mean of the variables. A graph of your own is a matrix (`Edges`, `Directed`, or
+`Weights`), or a class that derives from `Graph` and has a method `adjacency`.
 """
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -31,11 +31,14 @@ __all__ = [
     "Ring",
     "Star",
     "Torus",
+    "Weights",
     "by_name",
 ]
 
 Matrix = NDArray[np.float64]
 Adjacency = NDArray[np.bool_]
+Entries = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]  # targets, sources and weights
+ROUNDING = 1e-6  # of sums of weights, as those of float32
 
 
 class Graph(Checked, Named, ABC, family="graphs", example="Ring()"):
@@ -87,21 +90,55 @@ def _equal_shares(sends: Adjacency) -> Matrix:
 def require_graph(name: str, graph: Any) -> Graph:
     """Return a graph, that of a name, or that of pairs, a matrix or a networkx graph."""
     if isinstance(graph, str):
-        return families.FAMILIES["graphs"][require_one_of(name, graph, choices=families.FAMILIES["graphs"])]()
+        kind = families.FAMILIES["graphs"][require_one_of(name, graph, choices=families.FAMILIES["graphs"])]
+        # Those of a graph of one's own have no default.
+        if needed := [each.name for each in fields(kind) if each.default is each.default_factory is MISSING]:
+            call = f"graphs.{kind.__name__}({needed[0]}=…)"
+            raise ValueError(f"`{name}` must have {needed[0]!r} for {graph!r}, which has no default. Give {call}.")
+        return kind()
     if isinstance(graph, Graph):
         return graph
     if hasattr(graph, "adjacency") and hasattr(graph, "nodes"):  # of networkx, which nothing here imports
-        nodes = {node: place for place, node in enumerate(graph.nodes)}
-        matrix = np.zeros((len(nodes), len(nodes)), bool)
-        for node, others in graph.adjacency():
-            matrix[nodes[node], [nodes[other] for other in others]] = True
-        graph = matrix
+        graph = _matrix_of(graph)
+        if isinstance(graph, Weights):
+            return graph
     if isinstance(graph, np.ndarray | list | tuple) and len(graph):
+        if _is_weighted(graph):
+            return Weights(graph)
         return Directed(graph) if _is_directed(graph) else Edges(graph)
     raise ValueError(
         f"`{name}` must be a graph; got {brief(graph)}. Give a name such as 'ring', one of "
         "`asyncsim.graphs`, or pairs of workers such as [(0, 1), (1, 2)]."
     )
+
+
+def _matrix_of(graph: Any) -> Any:
+    """Return who sends to whom in a networkx graph, (n, n) bool, or if its edges have weights, these as a graph.
+
+    The weight of an edge is the share of the receiver's new value that comes from the sender. What the edges to a
+    worker lack of 1 is its own share, unless it has an edge to itself. Weights that are all 1 say nothing.
+    """
+    nodes = {node: place for place, node in enumerate(graph.nodes)}
+    matrix, given = np.zeros((len(nodes), len(nodes))), set[float]()
+    for node, others in graph.adjacency():
+        for other, edge in others.items():
+            parallel = [*edge.values()] if graph.is_multigraph() else [edge]
+            given |= {one.get("weight", 1) for one in parallel}
+            matrix[nodes[other], nodes[node]] = sum(one.get("weight", 1) for one in parallel)
+    if given <= {1}:
+        return matrix.T > 0
+    alone = np.diag(matrix) == 0
+    matrix[alone, alone] = 1 - matrix.sum(1)[alone]
+    return Weights(matrix)
+
+
+def entries(graph: Graph, workers: int, round: int, *, shares: bool = False) -> Entries:
+    """Return the entries of a round's mixing matrix, or of that of push-sum, that are not 0, by their targets."""
+    if isinstance(graph, RandomGroups):  # whose members have equal weights, which push-sum has as well
+        return graph.entries(workers, round)
+    weights = (graph.shares if shares else graph.weights)(workers, round)
+    target, source = np.nonzero(weights)
+    return target.astype(np.int32), source.astype(np.int32), weights[target, source]
 
 
 def by_name(name: str) -> type[Graph]:
@@ -303,10 +340,20 @@ class RandomGroups(Graph):
 
     def weights(self, workers: int, round: int = 0) -> Matrix:
         """Return the weights of one round."""
+        target, source, weight = self.entries(workers, round)
+        weights = np.zeros((workers, workers))
+        weights[target, source] = weight
+        return weights
+
+    def entries(self, workers: int, round: int = 0) -> Entries:
+        """Return targets, sources and weights of one round, n·size of each, where the matrix would have n² numbers."""
         group = np.empty(workers, np.int64)
         group[np.random.default_rng([self.seed, round]).permutation(workers)] = np.arange(workers) // self.size
-        together = group[:, None] == group
-        return together / together.sum(1)
+        members, sizes = np.argsort(group, kind="stable"), np.bincount(group)
+        target = np.arange(workers, dtype=np.int32).repeat(sizes[group])
+        first = (np.cumsum(sizes) - sizes)[group[target]]  # of a group among all members
+        place = np.arange(len(target)) - np.flatnonzero(np.diff(target, prepend=-1))[target]
+        return target, members[first + place].astype(np.int32), 1 / sizes[group[target]]
 
 
 @lru_cache(maxsize=16)
@@ -423,6 +470,93 @@ class Directed(Graph):
         """Return 1: all rounds have the same edges."""
         del workers
         return 1
+
+
+@dataclass(frozen=True)
+class Weights(Graph):
+    """A mixing matrix of your own, for exchanges in rounds.
+
+    Args:
+        matrix: (n, n) W of numbers from 0, x_i ← Σ_j w_ij·x_j. For "rounds" and "adapt_then_combine" its rows and
+            columns sum to 1, so that the mean is kept. For "push_sum" its columns do, the shares of what each worker
+            sends. Sums may miss 1 by 1e-6, as those of float32 do. Rows are divided by theirs, or columns for
+            "push_sum".
+
+    Raises:
+        ValueError: If it is no such matrix, or its sums do not fit the exchange.
+
+    Example:
+        >>> lazy = Weights([[0.8, 0.2, 0.0], [0.2, 0.5, 0.3], [0.0, 0.3, 0.7]])
+        >>> lazy.adjacency(3).astype(int).tolist()
+        [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+        >>> lazy.weights(3).tolist() == [list(row) for row in lazy.matrix]
+        True
+    """
+
+    matrix: Any
+
+    def check(self) -> None:
+        """Refuse what is no square matrix of numbers from 0 whose rows or columns sum to 1."""
+        matrix: NDArray[Any] = np.empty(0)
+        with suppress(TypeError, ValueError):  # Rows of different lengths, or texts.
+            matrix = np.asarray(self.matrix, np.float64)
+        if matrix.ndim != 2 or len(set(matrix.shape)) != 1 or not (matrix >= 0).all():
+            raise ValueError(
+                f"`matrix` must be square, of numbers that are at least 0; got {brief(self.matrix)}. Give one row and "
+                "one column per worker."
+            )
+        if self._missing(matrix, axis=0) and self._missing(matrix, axis=1):
+            raise ValueError(f"`matrix` must have {self._missing(matrix, axis=1)}")
+        object.__setattr__(self, "matrix", tuple(map(tuple, matrix.tolist())))
+
+    @staticmethod
+    def _missing(matrix: Matrix, axis: int) -> str:
+        """Return what is wrong with the sums of rows, or of columns, or an empty text."""
+        name, sums = ("columns", "rows")[axis], matrix.sum(axis)
+        if (wrong := np.flatnonzero(~(np.abs(sums - 1) <= ROUNDING))).size == 0:
+            return ""
+        return f"{name} that sum to 1; {name[:-1]} {wrong[0]} sums to {sums[wrong[0]]:g}. Divide it by its sum."
+
+    def _array(self, workers: int) -> Matrix:
+        if len(self.matrix) != workers:
+            raise ValueError(
+                f"`matrix` must have one row per worker; got {len(self.matrix)} for {workers}. Give another graph."
+            )
+        return np.array(self.matrix)
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return who sends to whom: i to j where w_ji is not 0."""
+        return (self._array(workers).T > 0) & ~np.eye(workers, dtype=bool)
+
+    def period(self, workers: int) -> int:
+        """Return 1: all rounds have the same weights."""
+        del workers
+        return 1
+
+    def weights(self, workers: int, round: int = 0) -> Matrix:
+        """Return the matrix, and refuse one that does not keep the mean."""
+        del round  # The same in all.
+        matrix = self._array(workers)
+        if wrong := self._missing(matrix, axis=1) or self._missing(matrix, axis=0):
+            remedy = "With columns that sum to 1, `exchange='push_sum'` keeps the mean of what is sent."
+            raise ValueError(f"`matrix` must have {wrong} {remedy}")
+        return matrix / matrix.sum(1)[:, None]
+
+    def shares(self, workers: int, round: int = 0) -> Matrix:
+        """Return the matrix for push-sum, and refuse one whose columns do not sum to 1."""
+        del round  # The same in all.
+        matrix = self._array(workers)
+        if wrong := self._missing(matrix, axis=0):
+            raise ValueError(f"`matrix` must have {wrong} In push-sum, a column has the shares of what a worker sends.")
+        return matrix / matrix.sum(0)
+
+
+def _is_weighted(matrix: Any) -> bool:
+    """Return whether rows are those of a square matrix in which some numbers are not whole."""
+    with suppress(TypeError, ValueError):  # Rows of different lengths, or texts.
+        values = np.asarray(matrix, np.float64)
+        return values.ndim == 2 and len(set(values.shape)) == 1 and bool((values % 1 != 0).any())
+    return False
 
 
 def _is_directed(pairs: Any) -> bool:

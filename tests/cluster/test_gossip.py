@@ -1,6 +1,7 @@
 """Gossip: what the trace says of mixings and staleness, and what is refused. Tolerances are 3.5 standard errors."""
 
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -388,7 +389,9 @@ test_clusters_that_cannot_be_are_refused = refusals(
     ({"graph": [[0, 1], [0, 0]]}, "`pairs` must be pairs of different workers, or a symmetric matrix"),
     ({"graph": [(0, 1), (1, 9)]}, "`pairs` must name workers below 6; got 9"),
     ({"graph": [(0, 1), (1, -1)]}, "`pairs` must be pairs"),
-    ({"graph": [(0, 1), (1, 0.5)]}, "`pairs` must be pairs"),
+    ({"graph": [(0, 1), (1, 0.5), (2, 3)]}, "`pairs` must be pairs"),
+    ({"graph": "edges"}, "`graph` must have 'pairs' for 'edges', .* Give graphs.Edges\\(pairs=…\\)"),
+    ({"graph": "weights"}, "`graph` must have 'matrix' for 'weights'"),
     ({"graph": [(0, 1, 2)]}, "`pairs` must be pairs"),
     ({"graph": [(0, 1), (2,)]}, "`pairs` must be pairs"),
     ({"graph": [("a", "b")]}, "`pairs` must be pairs"),
@@ -410,6 +413,83 @@ test_clusters_that_cannot_be_are_refused = refusals(
 )
 
 TABLE = gossip(commits=40)
+HALVES = np.eye(6) / 2 + np.roll(np.eye(6), 1, 1) / 2  # of itself and of the next worker
+ROWS_ONLY = np.vstack([[0.5, 0.25, 0.25, 0, 0, 0], HALVES[1:]])
+test_weights_that_cannot_be_are_refused = refusals(
+    ({"graph": 0.9 * HALVES}, "`matrix` must have rows that sum to 1; row 0 sums to 0.9. Divide it"),
+    ({"graph": HALVES + 1e-5}, "`matrix` must have rows that sum to 1; row 0 sums to 1.00006"),
+    ({"graph": 2 * np.eye(6) - HALVES}, "`matrix` must be square, of numbers that are at least 0"),
+    ({"graph": np.where(HALVES > 0, np.nan, HALVES)}, "`matrix` must be square, of numbers that are at least 0"),
+    ({"graph": graphs.Weights(HALVES[:5, :5] + HALVES[5, 5] * np.eye(5, k=-4))}, "`matrix` must have one row per"),
+    ({"graph": ROWS_ONLY}, "`matrix` must have columns that sum to 1; column 1 sums to 0.75.*`exchange='push_sum'`"),
+    ({"graph": ROWS_ONLY.T}, "`matrix` must have rows that sum to 1; row 1 sums to 0.75"),
+    ({"graph": ROWS_ONLY, "exchange": "push_sum"}, "`matrix` must have columns .* a column has the shares"),
+    ({"graph": np.kron(np.eye(3), np.full((2, 2), 0.5))}, "`graph` must connect all workers; .* reaches 2 of 6"),
+    *(
+        ({"graph": HALVES, "exchange": name}, "`exchange` must be in rounds for a graph with weights")
+        for name in IN_TURN
+    ),
+    call=lambda changes: asim.Gossip(**{**CONSTANT, "exchange": "rounds", **changes}),
+)
+
+
+def sparse(workers, seed):
+    """A random doubly stochastic matrix: a mean of permutations, with the identity."""
+    generator = np.random.default_rng(seed)
+    shares = generator.dirichlet(np.ones(4))
+    orders = [np.arange(workers), (np.arange(workers) + 1) % workers, *(generator.permutation(workers) for _ in "ab")]
+    parts = [share * np.eye(workers)[order] for share, order in zip(shares, orders, strict=True)]
+    return np.sum(parts, axis=0)
+
+
+@pytest.mark.parametrize(("workers", "dtype"), [(2, float), (5, float), (8, np.float32)])
+@pytest.mark.parametrize("exchange", ["rounds", "adapt_then_combine"])
+def test_weights_of_a_users_own_are_those_of_each_round(workers, dtype, exchange):
+    matrix = sparse(workers, seed=workers).astype(dtype)
+    trace = gossip(commits=4 * workers, workers=workers, graph=matrix, exchange=exchange)
+    trace.check()
+    values = np.random.default_rng(0).standard_normal(workers)
+    expected, rounds = values, len(np.unique(trace.mixings.event))
+    for _ in range(rounds):
+        expected = matrix.astype(float) @ expected
+    np.testing.assert_allclose(mixed(trace, values), expected, atol=1e-6)
+    assert mixed(trace, values).mean() == pytest.approx(values.mean(), abs=1e-14 if dtype is float else 1e-6)
+
+
+@pytest.mark.parametrize("error", [1e-9, -1e-9, 1e-7])
+def test_sums_that_miss_one_by_rounding_are_made_exact(error):
+    trace = gossip(commits=30, workers=6, graph=HALVES * (1 + error), exchange="rounds")
+    trace.check()
+    totals = np.bincount(trace.mixings.event * 6 + trace.mixings.target, trace.mixings.weight)
+    np.testing.assert_allclose(totals, 1, rtol=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shares_of_a_users_own_are_those_of_push_sum(seed):
+    shares = np.random.default_rng(seed).dirichlet(np.ones(5), size=5).T  # columns sum to 1, rows do not
+    trace = gossip(commits=5 * 40, workers=5, graph=shares, exchange="push_sum")
+    values, sums, sizes = np.arange(5.0) ** 2, np.arange(5.0) ** 2, np.ones(5)
+    for _ in range(40):
+        sums, sizes = shares @ sums, shares @ sizes
+    np.testing.assert_allclose(mixed(trace, values), sums / sizes, rtol=1e-12)
+    np.testing.assert_allclose(sums / sizes, values.mean(), rtol=1e-9)
+
+
+def test_random_groups_make_few_entries_in_each_round():
+    """A matrix of 4 000 workers has 128 MB."""
+    tracemalloc.start()
+    try:
+        target, source, weight = graphs.entries(graphs.RandomGroups(size=2), 4000, round=3)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2e6
+    assert len(target) == len(source) == 8000
+    assert target[target == source].tolist() == list(range(4000))  # Everybody is in a group of its own.
+    assert {*zip(target, source, strict=True)} == {*zip(source, target, strict=True)}
+    assert (weight == 0.5).all()
+
+
 OTHERS = {name: np.array(getattr(TABLE.mixings, name)) for name in Mixings.__dataclass_fields__}
 test_damaged_mixings_are_refused = refusals(
     ({"weight": OTHERS["weight"] * 0.9}, "`mixings.weight` must sum to 1"),

@@ -72,6 +72,7 @@ OTHERS = [
     graphs.RandomRegular(degree=4, seed=1),
     graphs.Edges([[0, 1], [1, 0]]),
     graphs.Directed([[0, 1, 1], [1, 0, 0], [0, 1, 0]]),
+    graphs.Weights([[0.75, 0.25], [0.25, 0.75]]),
     asim.Gossip(workers=4, compute=delays.Constant(1.0), exchange="push_sum", network=asim.Network(bandwidth=1e6)),
     asim.Pipeline(stages=3, forward=delays.Gamma(1.0, 0.3), schedule="1f1b", micro_batches=4),
     asim.Rollouts(slots=4, group=2, batch=2, generate=delays.Exponential(1.0), train=delays.Constant(0.5), lead=1.5),
