@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from asyncsim.plots._page import draw_legend_beside, fit_tick_labels
 from asyncsim.plots._comparison import draw_final_losses
+from asyncsim.plots._page import draw_legend_beside, fit_tick_labels
 from asyncsim.plots._sweep import draw_heat, draw_sweep
 
 SETTINGS = {
