@@ -131,10 +131,12 @@ def calibrate(
     compute = shown.compute.with_part("waiting") if may_wait else shown.compute
     if model is not None and method == LIKELIHOOD:
         stages = shown._replace(compute=compute.at(place))
-        return _assemble(places, compared, LIKELIHOOD, seed, *fit_by_likelihood(places, compared, stages, model, seed))
+        fitted = fit_by_likelihood(places, compared, stages, model, seed)
+        return _assemble(places, compared, LIKELIHOOD, seed, *fitted, shown.idle)
     if model is None and method != NPE:
         stages = shown._replace(compute=compute)
-        fit = _assemble(places, compared, LIKELIHOOD, seed, *fit_laws(steps, stages, place, law, by_worker, seed))
+        chosen = fit_laws(steps, stages, place, law, by_worker, seed)
+        fit = _assemble(places, compared, LIKELIHOOD, seed, *chosen, shown.idle)
         reason = "" if method == LIKELIHOOD or law is not None or may_wait else _reason_for_whole_jobs(fit, places)
         if reason is not None:
             return replace(fit, notes=(reason, *fit.notes)) if reason else fit
@@ -142,7 +144,7 @@ def calibrate(
     simulated = shorten(steady, most_simulated(places.workers))
     prior = default_model(places.workers) if model is None else model
     clusters, notes, evidence = fit_by_simulation(places, simulated, prior, simulations, seed, jobs, store, progress)
-    return _assemble(places, simulated, NPE, seed, clusters, (*shown.notes, *notes), evidence)
+    return _assemble(places, simulated, NPE, seed, clusters, (*shown.notes, *notes), evidence, shown.idle)
 
 
 def _describe_local_steps(log: Trace, model: Model | None) -> list[str]:
@@ -161,13 +163,20 @@ def _describe_local_steps(log: Trace, model: Model | None) -> list[str]:
 
 
 def _assemble(
-    log: Trace, used: Trace, method: str, seed: int, model: Fitted, notes: Sequence[str], evidence: Evidence
+    log: Trace,
+    used: Trace,
+    method: str,
+    seed: int,
+    model: Fitted,
+    notes: Sequence[str],
+    evidence: Evidence,
+    idle: float = 0.0,
 ) -> Fit:
     """Put a fitted model and the facts about its log together, with notes on intervals as wide as the prior.
 
     A check compares the commits of `used`, a part of the log in which all workers are there.
     """
-    facts = Log(log.workers, len(log), log.seconds, recorded_columns(used), model.statistics(used), len(used))
+    facts = Log(log.workers, len(log), log.seconds, recorded_columns(used), model.statistics(used), len(used), idle)
     wide = [
         f"{name} is not identifiable from the log: its interval is {evidence.widths[name]:.2f} times as wide as that "
         "of the prior."

@@ -23,6 +23,7 @@ from asyncsim.files._json import read_json, write_json
 
 FORMAT, FORMAT_VERSION = "asyncsim calibration", 7
 JUDGED = 64  # simulated logs by which a model is judged not to fit
+MOST_IDLE = 0.1  # share of the time between two commits for which workers may do nothing
 MOST = 3  # times the log's workers, up to which a server whose service it does not show is trusted to keep up
 EXAMPLE = '`add={"fast": 12}`'  # in a message
 LEAST_MOST = 4  # workers, for whom it always is
@@ -50,6 +51,7 @@ class Log(Component):
     columns: Columns  # of times, that it has
     statistics: Mapping[str, float]  # name -> value of the statistics that `Fit.check` compares
     checked: int  # number of its first commits, from which they are computed
+    idle: float = 0.0  # share of the time between two commits, before a read, in which workers do nothing
 
 
 PARTS = {"model": (Laws, Clusters, FittedRollouts), "log": Log, "evidence": Evidence}  # of a file -> their classes
@@ -190,10 +192,11 @@ class Fit:
 
         Raises:
             ValueError: If an argument does not fit.
-            Unanswered: A ValueError, if the answer depends on a queue that the log does not show. Its columns may mix
-                messages with queue and service. Or they show no service, although the log is not one of workers without
-                a queue, or more than three times as many workers are asked for, whom a service too short to be seen may
-                limit. The message names the needed columns. `with_workers` does not refuse.
+            Unanswered: A ValueError, if workers pause before they read, or if the answer depends on a queue that the
+                log does not show. Its columns may mix messages with queue and service. Or they show no service,
+                although the log is not one of workers without a queue, or more than three times as many workers are
+                asked for, whom a service too short to be seen may limit. The message names the needed columns.
+                `with_workers` does not refuse.
 
         Example:
             >>> import asyncsim as asim
@@ -221,7 +224,13 @@ class Fit:
         return {name: Interval(*np.quantile([row[name] for row in rows], shares).tolist()) for name in rows[0]}
 
     def _require_answer(self, workers: int) -> None:
-        """Refuse a number of workers for which the answer depends on a queue that the log does not show."""
+        """Refuse a number of workers for which the answer depends on a queue or a pause that the fit does not have."""
+        if workers != self.workers and self.log.idle > MOST_IDLE:
+            raise Unanswered(
+                f"`workers` of {brief(workers)} cannot be answered from the log: its workers pause for "
+                f"{self.log.idle:.0%} of the time between two commits, before they read, and the fitted cluster does "
+                "not. Leave out `read_time`, so that the pause counts as a part of the job."
+            )
         reason = self._doubt(workers)
         if reason is not None:
             of_server = "Log `arrive_time` and `serve_time`, or fit a `model` with a network and a server."

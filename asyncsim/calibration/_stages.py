@@ -84,6 +84,7 @@ class Stages(NamedTuple):
     notes: Notes
     separate: bool  # whether workers pull in a request of their own, so that others commit in between
     upload: Stage | None = None  # from finish to commit, or None if message, queue and service are separable
+    idle: float = 0.0  # share of the time between two commits in which workers do nothing that a cluster knows
 
 
 def stages_of(trace: Trace, present: Presence | None = None) -> Stages:
@@ -96,6 +97,10 @@ def stages_of(trace: Trace, present: Presence | None = None) -> Stages:
     service, slots, notes_of_service = _service(trace, latency)
     upload, notes_of_upload = _upload(trace, latency) if service is None else (None, ())
     hidden = ("latency",) * (latency is None) + ("service",) * (service is None or bool(service.contains))
+    separate = bool((trace.pull_version != trace.version).any())
+    # The reply to a commit and the request for a read of its own are two messages.
+    messages = 2 * float(latency.durations.mean()) if latency is not None and separate else 0.0
+    idle, notes_of_reads = _late_reads(trace, present, messages)
     notes = (
         *notes_of_waits,
         *notes_of_compute,
@@ -103,30 +108,34 @@ def stages_of(trace: Trace, present: Presence | None = None) -> Stages:
         *notes_of_service,
         *notes_of_upload,
         *findings(trace, present),
-        *_late_reads(trace, present),
+        *notes_of_reads,
         *(ONE_WORKER,) * (trace.workers == 1),
     )
-    separate = bool((trace.pull_version != trace.version).any())
-    return Stages(compute, middle, latency, service, slots, hidden, notes, separate, upload)
+    return Stages(compute, middle, latency, service, slots, hidden, notes, separate, upload, idle)
 
 
-def _late_reads(trace: Trace, present: Presence) -> list[str]:
-    """Say how long workers are idle between a commit and the next read, where the log shows it."""
+def _late_reads(trace: Trace, present: Presence, messages: float) -> tuple[float, Notes]:
+    """Return the share of the time between two commits for which workers are idle, if the log shows it, and a note.
+
+    Messages between a commit and the next read take some of this time.
+    """
     if not trace.closes_step.all() or (trace.unfinished.fate != Fate.IN_FLIGHT).any():
-        return []  # Whoever waits for a step, or does a job that is lost, is not idle.
+        return 0.0, ()  # Whoever waits for a step, or does a job that is lost, is not idle.
     before = previous_commit(trace)
     counts = ~first_jobs(trace) & ~present.spans_pause(before, trace.commit_time)
     counts &= trace.begin_time - before < LONGER * present.typical[trace.worker]  # Others were away.
     if not counts.any():
-        return []
-    cycle, idle = (float((end - before)[counts].mean()) for end in (trace.commit_time, trace.begin_time))
+        return 0.0, ()
+    cycle, late = (float((end - before)[counts].mean()) for end in (trace.commit_time, trace.begin_time))
+    idle = late - messages
     if idle <= MOST_IDLE * cycle:
-        return []
-    return [
+        return 0.0, ()
+    note = (
         f"Workers read {idle:.3g} s after their last commit on average, {idle / cycle:.0%} of the time between two "
         f"commits. The fitted cluster has no such pause: it commits up to {idle / (cycle - idle):.0%} too often, and "
         "its gradients are staler."
-    ]
+    )
+    return idle / cycle, (note,)
 
 
 def commit_by_commit(log: Trace) -> tuple[Trace, list[str], bool]:
