@@ -99,7 +99,8 @@ class FieldCommand(Command):
         shortest = {name: others[path] for path, name in shorten(others).items()}
         words = {flag.removeprefix("--").replace("-", "_").replace(".", "_") for flag in unknown}
         longer = {name: others[paths[0]] for name in words if (paths := paths_named(name, others))}
-        flags = {name: field for name, field in {**shortest, **longer}.items() if name not in names}
+        # A flag does not begin with the number of a region.
+        flags = {n: field for n, field in {**shortest, **longer}.items() if n not in names and n.isidentifier()}
         return [field_flag(replace(field, name=name), hidden=True) for name, field in flags.items()]
 
     def _choices_in(self, args: list[str]) -> dict[str, str]:

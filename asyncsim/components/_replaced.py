@@ -12,6 +12,7 @@ from asyncsim.components._settings import (
     REQUIRED,
     Options,
     Values,
+    are_components,
     arguments_of,
     carry,
     is_component,
@@ -48,6 +49,12 @@ def _value_of(component: Any, name: str, changes: Values, show: Callable[[str], 
         return _choose(path, argument.options, present, value, below, show)
     if name in changes and argument is not None and argument.field.kind == LAW:
         return replaced(ROOTS["delays"].with_mean(name, present, value), below, show, f"{path}.")
+    if below and are_components(value):
+        parts = [values_below(str(number), below) for number in range(len(value))]
+        return tuple(
+            replaced(part, changes_of_part, show, f"{path}.{number}.")
+            for number, (part, changes_of_part) in enumerate(zip(value, parts, strict=True))
+        )
     return replaced(value, below, show, f"{path}.")
 
 

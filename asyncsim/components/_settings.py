@@ -172,7 +172,7 @@ def settings_of_class(constructor: Callable[..., Any], values: Values = EMPTY) -
 
 def _walk(component: Any, chosen: Values = EMPTY) -> Iterator[tuple[str, Field]]:
     """Yield the settings of a component: its own and those of its choices, then those of its parts."""
-    parts = []
+    parts, several = [], []
     for name, argument in arguments_of(type(component)).items() if is_component(component, laws=True) else ():
         value = getattr(component, name)
         if argument.options is not None:
@@ -184,6 +184,8 @@ def _walk(component: Any, chosen: Values = EMPTY) -> Iterator[tuple[str, Field]]
                 yield from _cached_below(value, name, False, 2, False)
         elif is_component(value):
             parts.append((name, value))
+        elif are_components(value):
+            several += [(f"{name}.{number}", part) for number, part in enumerate(value)]
         elif argument.field.kind != PART and _is_plain(value):
             yield name, _field_of(argument, name, value)
     for name, value in parts:
@@ -192,6 +194,9 @@ def _walk(component: Any, chosen: Values = EMPTY) -> Iterator[tuple[str, Field]]
             yield from _below(name, _walk(value, choices), preferred=preferred)
         else:
             yield from _cached_below(value, name, True, 1, preferred)
+    # Settings of each region are no flags in the help, where they would stand once for each of them.
+    for name, value in several:
+        yield from _below(name, _walk(value, values_below(name, chosen)), listed=False, least=3)
 
 
 @cached_per_object
@@ -346,6 +351,11 @@ def is_component(value: Any, laws: bool = False) -> bool:
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return False
     return laws or not is_member(value, "delays")
+
+
+def are_components(value: Any) -> bool:
+    """Return whether a value is a tuple of components, which are addressed by their numbers from 0."""
+    return isinstance(value, tuple) and bool(value) and all(map(is_component, value))
 
 
 def mean_of(law: Any) -> float | None:

@@ -580,9 +580,17 @@ def every_setting_of_scenarios() -> dict[str, Field]:
     return {**every_tree_setting(), **{field.name: field for field in study_fields()}}
 
 
+def settings_of_parts(scenario: Any) -> dict[str, Field]:
+    """Return the settings that a scenario has in several equal parts, such as the regions of a cluster."""
+    if not isinstance(getattr(scenario, "cluster", None), Hierarchy):
+        return {}
+    paths = address(tree_of(scenario.cluster, scenario.rule, scenario.workload), {}, "a field of this scenario")[1]
+    return with_groups({path: field for path, field in paths.items() if path.startswith("cluster.regions.")})
+
+
 def field_named(scenario: Scenario, name: str) -> Field | None:
     """Return the field that a name means in a scenario, or else in one with other choices, or None if there is none."""
-    for paths in (scenario.settings(), every_setting_of_scenarios()):
+    for paths in (scenario.settings(), settings_of_parts(scenario), every_setting_of_scenarios()):
         if matches := paths_named(name, paths):
             return dataclasses.replace(paths[matches[0]], name=name)
     return None
