@@ -3,6 +3,8 @@
 
 const NEAREST = 0.24, PUSH = 0.15, FALL = 0.3, TURN = 90, SWAY = 0.12, SWAY_JOBS = 7; // as in _states.py
 
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+
 // States
 
 const place = (film, x, y) => {
@@ -39,14 +41,14 @@ function mechanismAt(film, run, state, w) {
   const proxy = vector(rule.proxy);
   const pi = update.map((step, i) => {
     const raw = step ? (Math.abs(proxy[i]) - Math.abs(view.central[i])) / Math.abs(step) : 0;
-    return rule.clamped ? Math.min(Math.max(raw, 0), 5) : raw;
+    return rule.clamped ? clamp(raw, 0, 5) : raw;
   });
   return { ...view, update, proxy, pi, commit: update.map((step, i) => step * pi[i]), recorded: rule.pi.map((axis) => axis[job]) };
 }
 
 function stateAt(film, seconds) {
   const jobs = film.jobs;
-  const now = Math.min(Math.max(seconds * film.per_second, film.start), film.stop);
+  const now = clamp(seconds * film.per_second, film.start, film.stop);
   const done = countUpTo(film.ticks, now), version = film.version + film.closed[done];
   const state = { time: now / film.per_second, now, done, commits: film.row + done, version, stalest: -1,
     job: [], doing: [], read: [], stale: [], up: [], down: [], queue: [], service: [] };
@@ -74,7 +76,7 @@ function stateAt(film, seconds) {
   return state;
 }
 
-const smooth = (share) => { const s = Math.min(Math.max(share, 0), 1); return s * s * (3 - 2 * s); };
+const smooth = (share) => { const s = clamp(share, 0, 1); return s * s * (3 - 2 * s); };
 
 function pushed(film, now, most) {
   const push = PUSH * film.typical;
@@ -306,7 +308,7 @@ function drawLandscape(pen, film, state, run, box) {
   }
   if (!gone) {
     dot(pen, cx, cy, 5.6, ink(), paper(), 1.6);
-    const ex = Math.min(Math.max(cx, box.x + 9), box.x + box.w - 9), ey = Math.min(Math.max(cy, box.y + 9), box.y + box.h - 9);
+    const ex = clamp(cx, box.x + 9, box.x + box.w - 9), ey = clamp(cy, box.y + 9, box.y + box.h - 9);
     if (ex !== cx || ey !== cy) { // outside the window: an arrow at its rim
       const angle = Math.atan2(cy - ey, cx - ex), point = (turn, r) => [ex + r * Math.cos(angle + turn), ey + r * Math.sin(angle + turn)];
       pen.fillStyle = ink();
@@ -353,11 +355,11 @@ function drawGravity(pen, film, state, box) {
     hot.push([w, x, y]);
     const off = state.doing[w] === DOWN || state.doing[w] === IDLE, color = off ? soft() : staleColor(film, state.stale[w]);
     pen.globalAlpha = state.doing[w] === DOWN ? 0.3 : off ? 0.6 : 1;
-    if (place < 0 && state.doing[w] !== SERVICE) dot(pen, x, y, w === screen.chosen ? size + 2.5 : size, color, paper(), 1.2);
+    const chosen = w === screen.chosen, bold = chosen || w === state.stalest;
+    if (place < 0 && state.doing[w] !== SERVICE) dot(pen, x, y, chosen ? size + 2.5 : size, color, paper(), 1.2);
     else dot(pen, x, y, size * 0.75, COLORS[state.doing[w]], paper(), 1);
     pen.globalAlpha = 1;
-    const bold = w === state.stalest || w === screen.chosen;
-    if (bold) dot(pen, x, y, size + 4.5, null, w === screen.chosen ? ink() : color, 2);
+    if (bold) dot(pen, x, y, size + 4.5, null, chosen ? ink() : color, 2);
     if (film.workers <= 40 || bold) {
       const out = Math.hypot(x - ox, y - oy) || 1, far = size + (w === state.stalest ? 16 : 11);
       if (place < 0) say(pen, w, x + ((x - ox) / out) * far, y + ((y - oy) / out) * far + 4, { color: soft(), size: 11, align: "center" });
@@ -383,23 +385,18 @@ function lossNow(run, state) {
 function drawStaleness(pen, film, state, x, y, w, h) {
   say(pen, "Staleness of every worker", x, y + 12, { weight: "600" });
   const top = y + 20, row = (h - 22) / film.workers, most = film.most, left = x + 26, room = w - 60;
-  const every = Math.ceil(11 / row), apart = screen.chosen - state.stalest;
-  const close = state.stalest >= 0 && apart && Math.abs(apart) * row < 12;
-  const aside = close ? Math.sign(apart) * 12 - apart * row : 0; // of the chosen one, if it is beside the stalest
-  const middle = (i) => top + i * row + row / 2 + (i === screen.chosen ? aside : 0);
-  const bold = [state.stalest, screen.chosen].filter((i) => i >= 0);
+  const every = Math.ceil(11 / row), { stalest } = state, { chosen } = screen, apart = chosen - stalest;
+  // The number of the chosen worker moves aside if it is beside that of the stalest one.
+  const middle = (i) => top + (i + 0.5) * row + (i === chosen) * Math.sign(apart) * Math.max(0, 12 - Math.abs(apart) * row);
   for (let i = 0; i < film.workers; i++) {
     const v = top + i * row, stale = state.stale[i], long = (Math.max(stale, 0) / most) * room, gap = row > 4 ? 1.5 : 0.3;
     pen.fillStyle = COLORS[state.doing[i]];
-    pen.globalAlpha = screen.chosen >= 0 && screen.chosen !== i ? 0.45 : 1;
+    pen.globalAlpha = chosen >= 0 && chosen !== i ? 0.45 : 1;
     pen.fillRect(left, v, Math.max(2, long), Math.max(row - gap, 0.8));
     pen.globalAlpha = 1;
-    if (bold.includes(i)) {
-      say(pen, i, left - 5, middle(i) + 3.5, { size: 11, weight: "700", align: "right" });
-      say(pen, stale, left + long + 5, middle(i) + 4, { size: 11, weight: "700" });
-    } else if (i % every === 0 && bold.every((other) => Math.abs(middle(i) - middle(other)) >= 10.5)) {
-      say(pen, i, left - 5, middle(i) + 3.5, { color: soft(), size: 10, align: "right" });
-    }
+    const bold = i === stalest || i === chosen, at = middle(i), look = { size: 11, weight: "700" };
+    if (bold) say(pen, stale, left + long + 5, at + 4, look);
+    if (bold || (i % every === 0 && [stalest, chosen].every((k) => k < 0 || Math.abs(at - middle(k)) > 10.5))) say(pen, i, left - 5, at + 3.5, { ...(bold ? look : { color: soft(), size: 10 }), align: "right" });
   }
   screen.rows = { x, top, row, w, count: film.workers };
 }
@@ -562,9 +559,9 @@ function open(film) {
   };
   const turn = (by) => {
     const part = film.chapters.findLastIndex(([seconds]) => seconds <= time + 1e-9);
-    chapter(Math.min(Math.max(part + by, 0), film.chapters.length - 1));
+    chapter(clamp(part + by, 0, film.chapters.length - 1));
   };
-  const seek = (to) => { time = Math.min(Math.max(to, first), last); return show(); };
+  const seek = (to) => { time = clamp(to, first, last); return show(); };
   const frame = (stamp) => {
     if (!playing) return;
     time = Math.min(time + (Math.min(stamp - before, 100) / 1000) * speeds[speed], last);
@@ -586,13 +583,13 @@ function open(film) {
     play(false);
     seek(at === undefined ? first : at / film.per_second);
   };
-  const faster = (by) => { speed = Math.min(Math.max(speed + by, 0), speeds.length - 1); $("speed").value = speed; };
+  const faster = (by) => { speed = clamp(speed + by, 0, speeds.length - 1); $("speed").value = speed; };
   // The time that a click on the loss curve asks for.
   const sought = (event) => {
     const curve = screen.curve, box = $("side").getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
     if (!curve || y < curve.top + 16 || y > curve.bottom + 8) return false;
     playing = false;
-    seek(first + Math.min(Math.max((x - curve.x) / curve.w, 0), 1) * (last - first));
+    seek(first + clamp((x - curve.x) / curve.w, 0, 1) * (last - first));
     return true;
   };
   const pointed = (event) => {
