@@ -618,9 +618,6 @@ PLANTED = r"""
 = whoever goes on at once waits
 - if evidence is None or evidence.waits < -SURE:
 + if evidence is None:
-= reads before the end of a step count as waiting
-- > CORRELATED and early.mean() < FEW, 0.0
-+ > CORRELATED, 0.0
 = rounds of any evidence are found
 - return size if odds > SURE_OF_ROUNDS else 0
 + return size if odds > 0 else 0

@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.calibration import LogUniform, Model
 from asyncsim.delays import Gamma
-from asyncsim.trace._presence import presence
+from asyncsim.trace._presence import Presence, presence
 
 JOB = Gamma(1.0, 0.3)
 WORKERS = 6
@@ -93,6 +93,26 @@ def test_a_name_that_begins_another_one_is_not_taken_for_it():
     assert place["worker-1-abc"] == place["worker-1"]
     assert place["worker-12-abc"] == place["worker-12"]
     assert len(set(place.values())) == 3
+
+
+@pytest.mark.parametrize(
+    ("left", "first", "last", "names", "expected"),
+    [
+        # Of equally like names the shorter one is that of the host, whoever left last.
+        ([True, True, False], [1.0, 1.0, 100.0], [90.0, 95.0, 190.0], ("host-1", "host-12", "host-1-abc"), [0, 1, 0]),
+        ([True, True, False], [1.0, 1.0, 100.0], [95.0, 90.0, 190.0], ("host-1", "host-12", "host-12-a"), [0, 1, 1]),
+        # Without names the place that was left last is taken.
+        ([True, True, False], [1.0, 1.0, 100.0], [90.0, 95.0, 190.0], (), [0, 1, 1]),
+        # A slow worker is there to the end, though its last commit lies before the first one of the late worker.
+        ([False, True, False], [1.0, 1.0, 60.0], [50.0, 40.0, 99.0], (), [0, 1, 1]),
+        # Whoever left after the first commit of the late worker was there beside it.
+        ([True, True, False], [1.0, 1.0, 60.0], [70.0, 80.0, 99.0], (), [0, 1, 2]),
+    ],
+)
+def test_a_place_is_taken_after_it_was_left(left, first, last, names, expected):
+    late, none = np.array([False, False, True]), np.zeros((0, 2))
+    who = Presence(late, np.array(left), np.array(first), np.array(last), none, np.ones(3))
+    assert who.places(names).tolist() == expected
 
 
 def test_a_model_has_as_many_workers_as_were_at_work():
