@@ -42,13 +42,20 @@ def test_different_minima_leave_the_bias_of_theory(kappa, graph):
     assert expected.mean() == pytest.approx(np.mean(minima))
 
 
+LAZY = graphs.Weights((0.4 * np.eye(WORKERS) + 0.6 * np.roll(np.eye(WORKERS), 1, axis=1)).tolist())
+
+
+@pytest.mark.parametrize("kappa", [0.05, 0.2, 0.6])
 @pytest.mark.parametrize("exchange", ["rounds", "adapt_then_combine"])
-def test_the_mean_takes_one_path_on_every_graph(exchange):
+def test_the_mean_takes_one_path_on_every_graph(exchange, kappa):
     """With equal curvatures the mean follows one server's recursion, whatever the weights, to rounding."""
-    graphs_of = (graphs.Ring(), graphs.Star(), graphs.RandomGroups(2), graphs.RandomGroups(4))
-    means = [final(exchange, graph, 0.2, rounds=30).mean(1) for graph in graphs_of]
+    graphs_of = (graphs.Ring(), graphs.Star(), graphs.RandomGroups(2), graphs.RandomGroups(4), LAZY)
+    means = [final(exchange, graph, kappa, rounds=30).mean(1) for graph in graphs_of]
     for mean in means[1:]:
         np.testing.assert_allclose(mean, means[0], atol=1e-6)
+    minima = np.arange(WORKERS) ** 2.0
+    quiet = final(exchange, graphs.Star(), kappa, rounds=30, noise=0.0, minima=minima[:, None].tolist())
+    np.testing.assert_allclose(quiet.mean(1), (1 - (1 - kappa) ** 30) * minima.mean(), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("kappa", "workers"), [(0.1, 8), (0.3, 4), (0.05, 3)])
@@ -66,10 +73,14 @@ def test_the_noise_of_pairs_without_delay_is_that_of_theory(kappa, workers):
     assert_within_errors(values.var(1), floor.consensus)
 
 
-@pytest.mark.parametrize("graph", [graphs.Ring(), graphs.Star(), graphs.Edges([(0, 1), (1, 2), (2, 3), (3, 1)])])
-def test_the_second_moment_of_pairs_is_the_sum_over_all_edges(graph):
+KITE = graphs.Edges([(0, 1), (1, 2), (2, 3), (3, 1)])
+
+
+@pytest.mark.parametrize(
+    ("graph", "workers"), [(graphs.Ring(), 5), (graphs.Ring(), 8), (graphs.Ring(), 11), (graphs.Star(), 7), (KITE, 4)]
+)
+def test_the_second_moment_of_pairs_is_the_sum_over_all_edges(graph, workers):
     """X ← Σ p_e W_e X W_e, written out."""
-    workers = 4 if isinstance(graph, graphs.Edges) else 7
     pairs = graph.adjacency(workers)
     moments = np.eye(workers) - 1 / workers
     for commits in range(1, 13):

@@ -97,7 +97,7 @@ def test_noloco_is_its_formulas_with_the_means_of_pairs():
         phi = phi + velocity
 
 
-@pytest.mark.parametrize(("workers", "expected"), [(4, 0.867), (8, 0.832), (16, 0.818)])
+@pytest.mark.parametrize(("workers", "expected"), [(4, 0.867), (8, 0.832), (16, 0.818), (10**6, 0.806)])
 def test_noloco_diverges_beyond_its_momentum_and_not_below(workers, expected):
     limit = theory.noloco_limit(0.7, workers)
     assert limit == pytest.approx(expected, abs=5e-4)
