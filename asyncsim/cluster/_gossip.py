@@ -281,10 +281,11 @@ class Gossip(Checked):
         if after and ends is not None:
             number, group, rows, time = ends
             parts = [*self._parts(int(number.max(initial=-1)) + 1, seed)]
-            parts = [parts[each] for each in number.tolist()]
             if self._waits_in_groups:
-                pairs = zip(parts, group.tolist(), strict=True)
-                parts = [tuple(column[_group_of(part) == of] for column in part) for part, of in pairs]
+                of_rounds = [_by_group(part) for part in parts]
+                parts = [of_rounds[each][of] for each, of in zip(number.tolist(), group.tolist(), strict=True)]
+            else:
+                parts = [parts[each] for each in number.tolist()]
         else:
             rows = np.flatnonzero(np.diff(trace.version, prepend=-1))  # the first of each round
             time = trace.commit_time[rows]
@@ -325,12 +326,16 @@ def divided(
     return (*(column[order] for column in rows), versions[order])
 
 
-def _group_of(part: tuple[NDArray[Any], ...]) -> NDArray[Any]:
-    """Return the group of each row of a round's mixing, by the least number of a member, which is the first source."""
+def _by_group(part: tuple[NDArray[Any], ...]) -> dict[int, tuple[NDArray[Any], ...]]:
+    """Return the rows of each group in a round's mixing, by the least number of a member, which is the first source."""
     target, source, *_ = part
     first = np.empty(target.max() + 1, np.int64)
     first[target[::-1]] = source[::-1]
-    return first[target]
+    group = first[target]
+    order = np.argsort(group, kind="stable")
+    cuts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    columns = [np.split(column[order], cuts[1:]) for column in part]
+    return dict(zip(group[order][cuts].tolist(), zip(*columns, strict=True), strict=True))
 
 
 def draw_partners(neighbours: NDArray[np.int64], generator: np.random.Generator) -> Iterator[int]:

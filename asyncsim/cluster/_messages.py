@@ -137,7 +137,7 @@ class InTurn:
                 self._answer(worker, *message)
             else:
                 self._free(worker)
-            if len(self) >= commits:
+            if self.done >= commits:
                 return
 
     def _happen(self, time: float, kind: int, worker: int, partner: int = 0, sent: int = 0, answer: int = 0) -> None:

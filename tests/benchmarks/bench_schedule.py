@@ -25,12 +25,6 @@ def test_schedule(workers, benchmark, report, scaled):
     report(f"schedule, n = {workers}, no queue", measured, "k commits/s", at_least=500)
 
 
-def test_schedule_of_gossip(benchmark, report, scaled):
-    gossip = asim.Gossip(1000, ONE, graph=asim.graphs.RandomRegular(degree=4))
-    measured = rate(benchmark, gossip, scaled(COMMITS), rounds=3)
-    report("schedule, n = 1000, gossip in pairs", measured, "k commits/s", at_least=200)
-
-
 @pytest.mark.parametrize("workers", [30, 1000])
 def test_schedule_with_a_queue(workers, benchmark, report, scaled):
     """A thousand workers and a hundred thousand commits should take less than two seconds."""
