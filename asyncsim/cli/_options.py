@@ -1,5 +1,6 @@
 """A flag for each field of a study, and a help that shows those that count."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -28,6 +29,7 @@ METAVARS = {
 }
 # Entries of a context: the flags of other components on its line, and the components that the line chooses.
 OTHERS, CHOICES = f"{__name__}.others", f"{__name__}.choices"
+ENTRY = re.compile(r"_+\d+_")  # number of a component in a tuple of them, within the name of a setting
 OTHER_FLAGS = """For the flags of another rule, law, protocol or workload, name it and ask for --help, as in
 `--rule agn --help`, or use --help-for NAME."""
 
@@ -80,6 +82,7 @@ class FieldCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, with other components' flags where one is given."""
+        args = [_dashed(word) for word in args]
         ctx.meta[OTHERS] = self._flags_of_others(ctx, args)
         ctx.meta[CHOICES] = self._choices_in(args)
         return super().parse_args(ctx, args)
@@ -99,8 +102,10 @@ class FieldCommand(Command):
         shortest = {name: others[path] for path, name in shorten(others).items()}
         words = {flag.removeprefix("--").replace("-", "_").replace(".", "_") for flag in unknown}
         longer = {name: others[paths[0]] for name in words if (paths := paths_named(name, others))}
-        # A flag does not begin with the number of a region.
-        flags = {n: field for n, field in {**shortest, **longer}.items() if n not in names and n.isidentifier()}
+        # An entry that a tuple of components lacks is refused by `override`, which knows how many it has.
+        first = {name: ENTRY.sub("_0_", name) for name in words if name not in longer}
+        longer |= {name: others[paths[0]] for name in first if (paths := paths_named(first[name], others))}
+        flags = {name: field for name, field in {**shortest, **longer}.items() if name not in names}
         return [field_flag(replace(field, name=name), hidden=True) for name, field in flags.items()]
 
     def _choices_in(self, args: list[str]) -> dict[str, str]:
@@ -120,6 +125,12 @@ class FieldCommand(Command):
         names = {field.name for field in fields}.union(self.shown)
         rest = [param for param in self.get_params(ctx) if param.name not in names]
         write_options("Options", rest, ctx, formatter)
+
+
+def _dashed(word: str) -> str:
+    """Return a word of the line, where a flag may be a path, as in --cluster.regions.0.workers."""
+    flag, equals, value = word.partition("=")
+    return f"{flag.replace('.', '-')}{equals}{value}" if flag.startswith("--") else word
 
 
 def write_options(

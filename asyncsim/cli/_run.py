@@ -19,7 +19,7 @@ from asyncsim.cli._source import Source, changes_of, find_source, place_of
 from asyncsim.engine import ReplayInterrupted, use_all_cores
 from asyncsim.files._atomic import require_own
 from asyncsim.scenario import Scenario
-from asyncsim.scenario._scenario import every_setting_of_scenarios, settings_of_parts
+from asyncsim.scenario._scenario import every_setting_of_scenarios, settings_of_regions
 from asyncsim.store import tags
 from asyncsim.store._labels import REPORT_PAGE, RUN, Origin, label_of, members_of
 from asyncsim.study import Comparison, Experiment, compare, run
@@ -132,7 +132,7 @@ def study_command(source: Source) -> FieldCommand:
     return FieldCommand(
         name=name,
         fields=study.fields if has_components else lambda **components: study.fields(),
-        others=lambda: {**every_setting_of_scenarios(), **settings_of_parts(study)},
+        others=lambda: {**every_setting_of_scenarios(), **settings_of_regions(study)},
         options=[*output_options(str(source.folder)), *([help_for_option()] if has_components else [])],
         help=f"Run the {type(study).__name__.lower()} of {source.argument}. Present values stand in brackets.",
         epilog=OTHER_FLAGS if has_components else None,

@@ -1,10 +1,11 @@
 """Addresses: the setting that a name means, the shortest name of a setting, and components changed by either."""
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import reduce
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -168,9 +169,36 @@ def refuse_unknown_setting(name: str, component: Any, fields: Mapping[str, Field
                 f"`{name}` is not a field of {short[path]} {field.value!r}, only of {', '.join(owners)}; "
                 f"{field.value!r} has {listed}.{checks.did_you_mean(name, below)}"
             )
+    _refuse_entry(name, flat, fields)
     names = [short[path] for path, field in fields.items() if field.listed]
     names += [ending for path, field in fields.items() if field.listed for ending in _endings(path, field)]
     raise ValueError(f"`{name}` is not {what}.{checks.did_you_mean(name, names)}")
+
+
+def _refuse_entry(name: str, flat: str, fields: Mapping[str, Field]) -> None:
+    """Say which entries a tuple of components has, or what is below one, where a name looks like such a setting."""
+    counts: dict[str, int] = {}  # of the tuples of components, by the name of the field
+    short = shorten(fields)
+    below: dict[str, list[str]] = {}
+    for path in fields:
+        for owner, number in pairwise(path.split(".")):
+            if number.isdigit():
+                counts[owner] = max(counts.get(owner, 0), int(number) + 1)
+                below.setdefault(f"{owner}_{number}", []).append(short[path])
+    for owner, count in counts.items():
+        if entry := re.search(rf"(?:^|_){owner}_(-?\d+|[^_]*)", flat):
+            if entry[1] not in map(str, range(count)):
+                raise ValueError(
+                    f"`{name}` must have the number of an entry of `{owner}`, 0 to {count - 1}. Write "
+                    f"`{below[f'{owner}_0'][0]}`, for one."
+                )
+            names = below[f"{owner}_{entry[1]}"]
+            raise ValueError(
+                f"`{name}` is no setting of entry {entry[1]} of `{owner}`.{checks.did_you_mean(name, names)}"
+            )
+        inner = [each for each in below[f"{owner}_0"] if each.endswith(f"_{flat}")]
+        if inner:
+            raise ValueError(f"`{name}` is one of each entry of `{owner}`. Write `{inner[0]}`, for one.")
 
 
 def _options_at(component: Any, path: str) -> Options | None:

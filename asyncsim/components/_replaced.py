@@ -12,7 +12,7 @@ from asyncsim.components._settings import (
     REQUIRED,
     Options,
     Values,
-    are_components,
+    are_entries,
     arguments_of,
     carry,
     is_component,
@@ -49,13 +49,18 @@ def _value_of(component: Any, name: str, changes: Values, show: Callable[[str], 
         return _choose(path, argument.options, present, value, below, show)
     if name in changes and argument is not None and argument.field.kind == LAW:
         return replaced(ROOTS["delays"].with_mean(name, present, value), below, show, f"{path}.")
-    if below and are_components(value):
-        parts = [values_below(str(number), below) for number in range(len(value))]
-        return tuple(
-            replaced(part, changes_of_part, show, f"{path}.{number}.")
-            for number, (part, changes_of_part) in enumerate(zip(value, parts, strict=True))
-        )
+    if are_entries(value):
+        return _replaced_entries(value, below, show, path)
     return replaced(value, below, show, f"{path}.")
+
+
+def _replaced_entries(entries: tuple[Any, ...], changes: Values, show: Callable[[str], str], path: str) -> Any:
+    """Return a tuple of components with other values of their settings, or itself if there is no change."""
+    new = tuple(
+        replaced(entry, values_below(str(number), changes), show, f"{path}.{number}.")
+        for number, entry in enumerate(entries)
+    )
+    return new if any(one is not other for one, other in zip(new, entries, strict=True)) else entries
 
 
 def _choose(path: str, options: Options, present: Any, choice: Any, values: Values, show: Callable[[str], str]) -> Any:

@@ -172,7 +172,7 @@ def settings_of_class(constructor: Callable[..., Any], values: Values = EMPTY) -
 
 def _walk(component: Any, chosen: Values = EMPTY) -> Iterator[tuple[str, Field]]:
     """Yield the settings of a component: its own and those of its choices, then those of its parts."""
-    parts, several = [], []
+    parts = []
     for name, argument in arguments_of(type(component)).items() if is_component(component, laws=True) else ():
         value = getattr(component, name)
         if argument.options is not None:
@@ -184,8 +184,8 @@ def _walk(component: Any, chosen: Values = EMPTY) -> Iterator[tuple[str, Field]]
                 yield from _cached_below(value, name, False, 2, False)
         elif is_component(value):
             parts.append((name, value))
-        elif are_components(value):
-            several += [(f"{name}.{number}", part) for number, part in enumerate(value)]
+        elif are_entries(value):
+            yield from _walk_entries(name, value, chosen)
         elif argument.field.kind != PART and _is_plain(value):
             yield name, _field_of(argument, name, value)
     for name, value in parts:
@@ -194,9 +194,14 @@ def _walk(component: Any, chosen: Values = EMPTY) -> Iterator[tuple[str, Field]]
             yield from _below(name, _walk(value, choices), preferred=preferred)
         else:
             yield from _cached_below(value, name, True, 1, preferred)
-    # Settings of each region are no flags in the help, where they would stand once for each of them.
-    for name, value in several:
-        yield from _below(name, _walk(value, values_below(name, chosen)), listed=False, least=3)
+
+
+def _walk_entries(name: str, entries: tuple[Any, ...], chosen: Values) -> Iterator[tuple[str, Field]]:
+    """Yield the settings of components in a tuple. Each needs all names from the tuple's on, and help lists none."""
+    for number, entry in enumerate(entries):
+        start = f"{name}.{number}"
+        for path, field in _below(start, _walk(entry, values_below(start, chosen)), listed=False):
+            yield path, dataclasses.replace(field, least=path.count(".") + 1, preferred=False)
 
 
 @cached_per_object
@@ -353,8 +358,8 @@ def is_component(value: Any, laws: bool = False) -> bool:
     return laws or not is_member(value, "delays")
 
 
-def are_components(value: Any) -> bool:
-    """Return whether a value is a tuple of components, which are addressed by their numbers from 0."""
+def are_entries(value: Any) -> bool:
+    """Return whether a value is a tuple of components, such as the regions of a hierarchy."""
     return isinstance(value, tuple) and bool(value) and all(map(is_component, value))
 
 

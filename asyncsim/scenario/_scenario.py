@@ -580,17 +580,24 @@ def every_setting_of_scenarios() -> dict[str, Field]:
     return {**every_tree_setting(), **{field.name: field for field in study_fields()}}
 
 
-def settings_of_parts(scenario: Any) -> dict[str, Field]:
-    """Return the settings that a scenario has in several equal parts, such as the regions of a cluster."""
-    if not isinstance(getattr(scenario, "cluster", None), Hierarchy):
+def settings_of_regions(scenario: Any) -> dict[str, Field]:
+    """Return path -> field, without values, of all settings that regions of a hierarchy can have. No list has them."""
+    cluster = scenario.cluster if isinstance(scenario, Scenario) else None
+    if not isinstance(cluster, Hierarchy):
         return {}
-    paths = address(tree_of(scenario.cluster, scenario.rule, scenario.workload), {}, "a field of this scenario")[1]
-    return with_groups({path: field for path, field in paths.items() if path.startswith("cluster.regions.")})
+    paths: dict[str, Field] = {}
+    for number in range(len(cluster.regions)):
+        paths |= every_setting(Cluster, f"cluster.regions.{number}.")
+    # A name has at least "regions" and the number.
+    return {
+        path: dataclasses.replace(field, least=path.count("."), preferred=False, listed=False)
+        for path, field in paths.items()
+    }
 
 
 def field_named(scenario: Scenario, name: str) -> Field | None:
     """Return the field that a name means in a scenario, or else in one with other choices, or None if there is none."""
-    for paths in (scenario.settings(), settings_of_parts(scenario), every_setting_of_scenarios()):
+    for paths in (scenario.settings(), settings_of_regions(scenario), every_setting_of_scenarios()):
         if matches := paths_named(name, paths):
             return dataclasses.replace(paths[matches[0]], name=name)
     return None

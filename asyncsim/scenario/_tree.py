@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from asyncsim._checks import did_you_mean, warn
-from asyncsim.cluster import Cluster
+from asyncsim.cluster import Cluster, Hierarchy
 from asyncsim.cluster._model import fit_to_workers
 from asyncsim.components._address import address, changed, listed, shorten
 from asyncsim.components._description import describe, with_defaults
@@ -347,7 +347,11 @@ def values_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Any]:
     """Return path -> value as plain data, of the settings that are listed. Parts that are shared are read once."""
     paths = settings(tree_of(cluster, rule, workload))
     first = sorted(paths, key=lambda path: path.partition(".")[0] != "cluster")
-    return {path: describe(paths[path].value) for path in first if paths[path].listed}
+    values = {path: describe(paths[path].value) for path in first if paths[path].listed}
+    for number, region in enumerate(cluster.regions if isinstance(cluster, Hierarchy) else ()):
+        below = {path: field for path, field in settings(region).items() if field.listed}
+        values |= {f"cluster.regions.{number}.{path}": describe(field.value) for path, field in below.items()}
+    return values
 
 
 def described_wrappers(rule: Rule, workload: Workload) -> dict[str, Any]:

@@ -131,6 +131,8 @@ def flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]
             yield before, str(item).rpartition(".")[2]
         elif isinstance(item, Mapping):
             yield from flat(item, path)
+        elif isinstance(item, list) and item and all(isinstance(entry, Mapping) for entry in item):
+            yield from flat({str(number): entry for number, entry in enumerate(item)}, path)
         elif item is not None:
             yield path, item
 

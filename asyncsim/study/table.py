@@ -198,7 +198,15 @@ def table_of(
 def short_names(paths: Iterable[str]) -> dict[str, str]:
     """Return path -> name of a column, of the settings of scenarios."""
     settings = every_setting_of_scenarios()
-    return shorten({path: settings.get(path) or Field(path, "text", "") for path in paths})
+
+    def field_of(path: str) -> Field:
+        names = path.split(".")
+        numbers = [place for place, name in enumerate(names) if name.isdigit()]
+        # A name of a region's setting begins with "regions", which stands before the number.
+        least = len(names) - numbers[0] + 1 if numbers else 1
+        return settings.get(path) or Field(path, "text", "", least=least)
+
+    return shorten({path: field_of(path) for path in paths})
 
 
 def _cell(name: str, value: Any) -> str:

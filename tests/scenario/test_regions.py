@@ -37,9 +37,3 @@ def test_a_bare_name_means_the_hierarchy_and_no_region():
     changed = SCENARIO.override(latency=3.0, commits_per_push=2)
     assert changed.cluster.network.latency == Constant(3.0)
     assert changed.cluster.regions == (REGION, REGION)
-
-
-@pytest.mark.parametrize("name", ["regions_2_workers", "regions_0_wokers", "workers", "regions_workers"])
-def test_a_region_that_there_is_not_is_refused(name):
-    with pytest.raises(ValueError, match=f"`{name}` is not a field of this scenario"):
-        SCENARIO.override(**{name: 3})

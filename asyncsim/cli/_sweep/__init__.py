@@ -30,7 +30,7 @@ from asyncsim.files._json import read_json
 from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
 from asyncsim.scenario import Scenario
-from asyncsim.scenario._scenario import all_fields, every_setting_of_scenarios, field_named, settings_of_parts
+from asyncsim.scenario._scenario import all_fields, every_setting_of_scenarios, field_named, settings_of_regions
 from asyncsim.study import _grid as grids
 from asyncsim.study._batches import batches_of
 from asyncsim.study._load import importable
@@ -174,7 +174,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
     return FieldCommand(
         name="sweep",
         fields=base.fields,
-        others=lambda: {**every_setting_of_scenarios(), **settings_of_parts(base)},
+        others=lambda: {**every_setting_of_scenarios(), **settings_of_regions(base)},
         options=[*sweep_options(default), help_for_option()],
         help=f"Sweep the scenario of {source.argument}. Present values stand in brackets; `sweep --help` says more.",
         epilog=OTHER_FLAGS,
