@@ -25,6 +25,8 @@ SAME = 0.02  # of a step's time: stamps that are nearer are of one step
 CLOCKS = 0.01  # of the mean time of a step, before its end: more openings than this share of it are late by a clock
 MANY = 5.0  # times as many openings as by chance
 LEAST_OPENINGS = 10
+MOSTLY = 0.99  # share of the groups that are ready at a time of their own
+LEAST_STEPS = 3  # of one size, which then is no accident
 RECORDED = {  # column of a log -> those of the trace that it records
     "opened": {"read_time", "start_time"},
     "ready": {"finish_time", "arrive_time"},
@@ -45,11 +47,12 @@ def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) ->
         begin = None
         if start is not None and start != "first":
             begin = start_in_seconds(start, 1 if times.are_dates else PER_SECOND[unit]) - times.origin
-        tickets, columns, rest = _rows(times, numbers, begin)
+        tickets, columns, rest, about_versions = _rows(times, numbers, begin)
+        about_groups = (*about_versions, *_doubled(log, times, numbers))
     jobs = columns["commit_time"] - columns["read_time"]
     job = float(jobs.mean()) if len(jobs) else 0.0
     units = note_units([*times.columns.values()], job, unit, are_dates=times.are_dates)
-    notes = (*note_others(log), *times.notes, *units, *_clocks(columns, "read_version" in numbers))
+    notes = (*note_others(log), *times.notes, *units, *about_groups, *_clocks(columns, "read_version" in numbers))
     recorded = set[str]().union(*(RECORDED[name] for name in (*times.columns, *numbers)))
     derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
     parts = {"unfinished": Unfinished(**rest), "faults": Faults(), "notes": notes, "derived": derived}
@@ -60,8 +63,8 @@ def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) ->
 
 def _rows(
     logged: Times, numbers: dict[str, TimeColumn], begin: float | None
-) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    """Return the tickets, and the columns of the trained groups and of the others."""
+) -> tuple[int, dict[str, Any], dict[str, Any], list[str]]:
+    """Return the tickets, the columns of the trained groups and of the others, and notes on versions."""
     columns = {name: np.where(np.isnan(column), np.inf, column) for name, column in logged.columns.items()}
     end = columns["trained"]
     taken = columns.get("taken", end)
@@ -71,12 +74,14 @@ def _rows(
     first = times["opened"].min(initial=np.inf) if begin is None else begin
     times = {name: column - (first if np.isfinite(first) else 0.0) for name, column in times.items()}
     _check(times)
-    version, steps = _steps(times, numbers.get("version"))
+    version, steps = _steps(times, numbers, "taken" in columns)
     times["trained"] = np.append(steps, np.inf)[version]
     times = {name: np.minimum(column, times["trained"]) for name, column in times.items()}
     read = np.searchsorted(steps, times["opened"], side="right").astype(np.int32)
+    notes = []
     if "read_version" in numbers:
-        first = numbers["version"][version == 0].min(initial=np.inf) if "version" in numbers else 0.0
+        first = _first_version(version, read, numbers)
+        notes = _note_versions(numbers, first)
         known = np.isfinite(numbers["read_version"])
         read[known] = np.maximum(numbers["read_version"][known] - first, 0).astype(np.int32)
         bad = read > version
@@ -97,16 +102,39 @@ def _rows(
     jobs |= {"serve_time": times["taken"], "commit_time": times["trained"]}
     commits = {name: column[done] for name, column in jobs.items()}
     commits["closes_step"] = np.append(np.diff(version[done]) > 0, True)[: len(done)]
-    return tickets, commits, others
+    return tickets, commits, others, notes
 
 
-def _steps(times: dict[str, TimeColumn], number: TimeColumn | None) -> tuple[NDArray[np.int32], TimeColumn]:
+def _first_version(step: NDArray[np.int32], by_time: NDArray[np.int32], numbers: dict[str, TimeColumn]) -> float:
+    """Return the number by which a log calls the version that its first step reads.
+
+    A log may call a version by the step that made it: its reads begin at 0, and its steps at 1.
+    """
+    reads = numbers["read_version"]
+    if "version" in numbers:
+        return 0.0 if _is_made(by_time, numbers) else float(numbers["version"][step == 0].min(initial=np.inf))
+    known = np.isfinite(reads)
+    # Without numbers of steps, reads that do not begin at 0 are counted as the times say it of most groups.
+    return float(np.round(np.median((reads - by_time)[known]))) if known.any() and reads[known].min() > 0 else 0.0
+
+
+def _is_made(by_time: NDArray[np.int32], numbers: dict[str, TimeColumn]) -> bool:
+    """Return whether `version` is the one that a step made: steps count from 1, and reads from 0 as the times do."""
+    version, read = (numbers[name] for name in VERSIONS)
+    known = np.isfinite(read)
+    counts_from_1 = version[np.isfinite(version)].min(initial=np.inf) == 1 and read[known].min(initial=np.inf) == 0
+    return bool(counts_from_1 and not (read >= version).any() and np.median((read - by_time)[known]) == 0)
+
+
+def _steps(
+    times: dict[str, TimeColumn], numbers: dict[str, TimeColumn], taken_is_known: bool
+) -> tuple[NDArray[np.int32], TimeColumn]:
     """Return the step of each group, or the number of steps if none trained it, and when the steps ended.
 
     One trainer has one step at a time: groups whose intervals from `taken` to `trained` nearly agree are of one step,
     which ended before their first stamp. Where the version of each step is logged, it decides.
     """
-    trained, taken = times["trained"], times["taken"]
+    trained, taken, number = times["trained"], times["taken"], numbers.get("version")
     done = np.flatnonzero(np.isfinite(trained))
     step = np.zeros(len(done), np.int64)
     if number is not None:
@@ -114,11 +142,20 @@ def _steps(times: dict[str, TimeColumn], number: TimeColumn | None) -> tuple[NDA
             np.isfinite(trained) & np.isnan(number), "version", number, "be known for a trained group", "Fill it in."
         )
         done = done[np.lexsort((trained[done], number[done]))]
-        step = np.cumsum(np.diff(number[done], prepend=number[done[:1]]) != 0)
+        growth = np.diff(number[done], prepend=number[done[:1]])
+        if "read_version" in numbers:
+            lost = np.zeros(len(trained), np.bool_)
+            lost[done] = growth > 1
+            rule = "grow by one at most from step to step, where `read_version` is logged"
+            refuse(lost, "version", number, rule, "Add the groups of the steps before, or leave out `read_version`.")
+        step = np.cumsum(growth != 0)
     elif len(done):
         done = done[np.lexsort((taken[done], trained[done]))]
-        near = SAME * (trained[done] - taken[done])[:-1]
-        apart = (np.diff(trained[done]) > near) | (np.abs(np.diff(taken[done])) > near)
+        if taken_is_known:
+            near = SAME * (trained[done] - taken[done])[:-1]
+            apart = (np.diff(trained[done]) > near) | (np.abs(np.diff(taken[done])) > near)
+        else:
+            apart = _stamps_apart(np.diff(trained[done]))
         step = np.append(0, np.cumsum(apart))
         _require_one_step_at_a_time(times, done, step)
     count = int(step.max(initial=-1)) + 1
@@ -126,6 +163,8 @@ def _steps(times: dict[str, TimeColumn], number: TimeColumn | None) -> tuple[NDA
     np.minimum.at(ends, step, trained[done])
     np.maximum.at(last, step, trained[done])
     np.maximum.at(begin, step, taken[done])
+    if not taken_is_known:
+        begin = np.append(0.0, ends[:-1])
     # Stamps of one step differ, so that it may have ended as long before the first of them as they are ever apart.
     blur = float((last - ends).max(initial=0.0))
     ends = np.maximum(ends - np.minimum(blur, SAME * (ends - begin)), np.minimum(begin, ends))
@@ -138,6 +177,28 @@ def _steps(times: dict[str, TimeColumn], number: TimeColumn | None) -> tuple[NDA
     version = np.full(len(trained), len(ends), np.int32)
     version[done] = step
     return version, ends
+
+
+def _stamps_apart(gaps: TimeColumn) -> NDArray[np.bool_]:
+    """Return which times between sorted stamps are between steps, where nobody logged when a step began.
+
+    Stamps that differ are of one step if all their differences are far shorter than those between steps, and if most
+    steps get batches of one size by it, while those with equal stamps are not.
+    """
+    apart = gaps > 0
+    sorted_gaps = np.sort(gaps[apart])
+    ratios = sorted_gaps[1:] * SAME / sorted_gaps[:-1]
+    if not len(ratios) or ratios.max() < 1 or _have_one_size(apart):
+        return apart
+    merged = gaps > sorted_gaps[int(ratios.argmax())]
+    return merged if _have_one_size(merged) else apart
+
+
+def _have_one_size(apart: NDArray[np.bool_]) -> bool:
+    """Return whether most of several steps have the same number of groups, two or more."""
+    sizes = np.bincount(np.append(0, np.cumsum(apart)))
+    times = np.bincount(sizes)
+    return len(sizes) >= LEAST_STEPS and int(times.argmax()) > 1 and 2 * int(times.max()) > len(sizes)
 
 
 def _require_one_step_at_a_time(times: dict[str, TimeColumn], done: NDArray[np.intp], step: NDArray[np.int64]) -> None:
@@ -170,6 +231,34 @@ def _clocks(columns: dict[str, Any], versions_are_known: bool) -> list[str]:
     ]
 
 
+def _note_versions(numbers: dict[str, TimeColumn], first: float) -> list[str]:
+    """Say how versions were understood, of which the first step reads the one that the log calls `first`."""
+    version, read = numbers.get("version", np.zeros(0)), numbers["read_version"]
+    is_made = bool((version > first).any() and not (version == first).any())
+    early = int((read < first).sum())
+    groups = "1 group" if early == 1 else f"{early:,} groups"
+    return [
+        *["`version` was taken for the one that a step made, which groups read next."] * is_made,
+        *[f"{groups} had read before the log began, and count as read at its beginning."] * bool(early),
+    ]
+
+
+def _doubled(log: Log, times: Times, numbers: dict[str, TimeColumn]) -> list[str]:
+    """Report groups that stand in the log twice, where `ready` tells all others apart."""
+    done = np.flatnonzero(np.isfinite(times.columns["trained"]))
+    if "ready" not in times.columns or not len(done):
+        return []
+    rows = np.stack([column[done] for column in (*times.columns.values(), *numbers.values())], axis=1)
+    first = np.unique(rows, axis=0, return_index=True)[1]
+    ready = times.columns["ready"][done[first]]
+    again = np.setdiff1d(np.arange(len(done)), first)
+    if not len(again) or len(np.unique(ready)) < MOSTLY * len(ready):
+        return []
+    at = log.source.locate(int(done[again[0]]))
+    rows_are = "1 row is" if len(again) == 1 else f"{len(again):,} rows are"
+    return [f"{rows_are} repeated, first in {at.unit} {at.number}: if groups were logged twice, remove them."]
+
+
 def _check(times: dict[str, TimeColumn]) -> None:
     opened = times["opened"]
     remedy = "Every group was opened, and none before the start."
@@ -178,9 +267,10 @@ def _check(times: dict[str, TimeColumn]) -> None:
     refuse(bad, "trained", times["trained"], "be later than `opened`", "A step ends after its groups were opened.")
     remedy = "A group is opened, complete, taken by a step and trained, in this order."
     for before, after in (("opened", "ready"), ("ready", "taken"), ("taken", "trained")):
-        refuse(times[after] < times[before], after, times[after], f"not precede `{before}`", remedy)
         missing = np.isinf(times[before]) & np.isfinite(times[after])
-        refuse(missing, before, times[before], f"be finite where `{after}` is", remedy)
+        filling = f"{remedy} Fill it in, or leave out the column."
+        refuse(missing, before, None, f"be known where `{after}` is", filling)
+        refuse(times[after] < times[before], after, times[after], f"not precede `{before}`", remedy)
 
 
 def _tickets(opened: TimeColumn, trained: TimeColumn) -> tuple[int, np.ndarray]:

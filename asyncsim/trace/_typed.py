@@ -193,7 +193,7 @@ def _note_order(log: Log, table: Table) -> list[str]:
     by = f"{time[row - 1] - time[row]:.3g} s"
     return [
         f"`commit_time` steps back by {by} in {at}{others}, and workers commit again at times before their last: a "
-        "clock was set back, or the log holds two runs. Rows were sorted by it, which mixes the commits padded it. "
+        "clock was set back, or the log holds two runs. Rows were sorted by it, which mixes the commits around it. "
         "Correct the times, or read each run by itself."
     ]
 

@@ -47,7 +47,8 @@ test_impossible_logs_are_refused = refusals(
     ({"opened": [[0.0, 1.0]]}, r"`opened` must be one-dimensional; got shape"),
     ({"trained": [3.0]}, r"`trained` must have one entry per row; got 1 for 2 rows"),
     ({"taken": [4.0, 2.0]}, r"`trained` must not precede `taken`; row 0 has 3.0"),
-    ({"ready": [np.nan, 2.0]}, r"`taken` must not precede `ready`; row 0 has 2.0"),
+    ({"ready": [np.nan, 2.0]}, r"`ready` must be known where `taken` is; row 0 has nothing\. .* leave out the column"),
+    ({"taken": [2.0, np.nan]}, r"`taken` must be known where `trained` is; row 1 has nothing\. .* leave out the col"),
     ({"start": 1.0}, r"`opened` must be finite and not negative; row 0 has 0.0"),
     call=lambda changes: asim.Trace.from_rollouts(
         **{"opened": [0.0, 1.0], "taken": [2.0, 2.0], "trained": [3.0, 3.0]} | changes
