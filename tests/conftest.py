@@ -47,7 +47,7 @@ def compile_quickly():
     jax.config.update("jax_disable_most_optimizations", True)
     jax.config.update("jax_traceback_in_locations_limit", 0)  # programs that do not say where they come from
     gc.set_threshold(100_000, 20, 50)  # tracing makes many objects, few of them in circles
-    programs.MOST = 1000  # tests of a file share programs, of which they need more than a user
+    programs.MOST_SIGNATURES = 1000  # tests of a file share programs, of which they need more than a user
     chunks.LONGEST = 4096  # else noise is drawn for 65536 commits where a test has sixty
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"  # for the processes that tests start
     flags = os.environ.get("XLA_FLAGS", "")

@@ -616,7 +616,7 @@ PLANTED = r"""
 + end = np.where(seen, self.last, -1.0)
 @ asyncsim/calibration/_waiting.py | tests/calibration/test_buffered.py
 = whoever goes on at once waits
-- if evidence is None or evidence.waits < -SURE:
+- if evidence is None or evidence.waits < -DECISIVE_EVIDENCE:
 + if evidence is None:
 = rounds of any evidence are found
 - return size if odds > SURE_OF_ROUNDS else 0

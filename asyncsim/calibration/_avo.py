@@ -21,12 +21,12 @@ from asyncsim.delays import FloatArray
 Simulator = Callable[[Any, Any], Any]
 BACKENDS = ("jax", "numpy")
 BASELINES = ("none", "mean", "optimal")
-AT_A_TIME = 1_000_000  # numbers of observed data that are drawn ahead
+NUMBERS_AHEAD = 1_000_000  # numbers of observed data that are drawn ahead
 MOST_AT_A_TIME = 1000  # steps between two reports of progress
 
 
-DEPENDENT = ("steps", "batch", "penalty", "critic_rate", "proposal_rate", "baseline")  # on the version
-USUAL = {1: (300, 64, 0.025, 0.01, 0.01, "none"), 2: (20_000, 32, 10.0, 1e-4, 1e-3, "optimal")}
+VERSION_ARGUMENTS = ("steps", "batch", "penalty", "critic_rate", "proposal_rate", "baseline")  # on the version
+VERSION_DEFAULTS = {1: (300, 64, 0.025, 0.01, 0.01, "none"), 2: (20_000, 32, 10.0, 1e-4, 1e-3, "optimal")}
 
 
 class History(NamedTuple):
@@ -192,15 +192,15 @@ def avo(
         Louppe, Hermans and Cranmer 2019, "Adversarial variational optimization of non-differentiable simulators",
         AISTATS. Version 1 is that of arXiv 1707.07113v1.
     """
-    if version not in USUAL:
+    if version not in VERSION_DEFAULTS:
         raise ValueError(f"`version` must be 1 or 2; got {version}. 2 is the one that was published.")
-    numbers: dict[str, Any] = dict(zip(DEPENDENT, USUAL[version], strict=True))
-    pairs = zip(DEPENDENT, (steps, batch, penalty, critic_rate, proposal_rate, baseline), strict=True)
+    numbers: dict[str, Any] = dict(zip(VERSION_ARGUMENTS, VERSION_DEFAULTS[version], strict=True))
+    pairs = zip(VERSION_ARGUMENTS, (steps, batch, penalty, critic_rate, proposal_rate, baseline), strict=True)
     numbers |= {name: value for name, value in pairs if value is not None}
     count: int = numbers.pop("steps")
     decays = (float(betas[0]), float(betas[1]))
     settings = Settings(version=version, critic_steps=critic_steps, entropy=float(entropy), betas=decays, **numbers)
-    observed = _observed(data, settings.batch)
+    observed = _parse_observations(data, settings.batch)
     start = _start(mean, sd)
     generator = np.random.default_rng(seed)
     simulator = _simulator(simulate, start, observed.shape[1], backend, generator)
@@ -264,7 +264,7 @@ class _Advance:
 
     def run(self, state: State, steps: int) -> Iterator[tuple[int, Any, Any, Any]]:
         """Yield the number of steps done, with the proposals and the critic's values since the last report."""
-        chunk = min(max(1, AT_A_TIME // math.prod(self.rows)), MOST_AT_A_TIME, steps)
+        chunk = min(max(1, NUMBERS_AHEAD // math.prod(self.rows)), MOST_AT_A_TIME, steps)
         done = 0
         while done < steps:
             count = min(chunk, steps - done)
@@ -314,7 +314,7 @@ def _train(settings: Settings, network: Layers, memory: Any, real: Any, fake: An
     def body(carry: Any, batch: Any) -> Any:
         network, memory = carry
         gradient, distance = jax.grad(critics.wasserstein_loss, has_aux=True)(network, *batch, settings.penalty)
-        return _moved(rule, network, memory, gradient), distance
+        return _move(rule, network, memory, gradient), distance
 
     (network, memory), distances = jax.lax.scan(body, (network, memory), (real, fake, mix))
     return network, memory, distances.mean()
@@ -333,7 +333,7 @@ def _step(settings: Settings, state: State, theta: Any, fake: Any, real: Any, mi
     """Take the steps of version 2: one of the critic, then one of the proposal, with the same batch."""
     del mix  # Only version 1 needs it.
     gradient, value = jax.grad(critics.cross_entropy_loss, has_aux=True)(state.critic, real, fake, settings.penalty)
-    network, critic_memory = _moved(_rules(settings)[1], state.critic, state.critic_memory, gradient)
+    network, critic_memory = _move(_rules(settings)[1], state.critic, state.critic_memory, gradient)
     proposal, memory = _nearer(settings, state, theta, critics.log_doubt(network, fake))
     return State(proposal, memory, network, critic_memory), (proposal.mean, proposal.log_sd, value)
 
@@ -341,10 +341,10 @@ def _step(settings: Settings, state: State, theta: Any, fake: Any, real: Any, mi
 def _nearer(settings: Settings, state: State, theta: Any, cost: Any) -> Any:
     """Step the proposal, and its optimiser's memory, to where simulations cost less."""
     slope = critics.proposal_gradient(state.proposal, theta, cost, settings.entropy, settings.baseline)
-    return _moved(_rules(settings)[0], state.proposal, state.proposal_memory, slope)
+    return _move(_rules(settings)[0], state.proposal, state.proposal_memory, slope)
 
 
-def _moved(rule: Any, values: Any, memory: Any, gradient: Any) -> Any:
+def _move(rule: Any, values: Any, memory: Any, gradient: Any) -> Any:
     """Return the values and the optimiser's memory after a step."""
     moves, memory = rule.update(gradient, memory)
     return optax.apply_updates(values, moves), memory
@@ -424,7 +424,7 @@ def _require_shape(shape: tuple[int, ...], rows: int, size: int) -> None:
         raise ValueError(f"`simulate` must return shape {shapes[0]} for {rows} parameters; got {shape}. {remedy}")
 
 
-def _observed(data: ArrayLike, batch: int) -> NDArray[np.float32]:
+def _parse_observations(data: ArrayLike, batch: int) -> NDArray[np.float32]:
     """Return the observed data, (N, d), or refuse them."""
     rows = np.asarray(data, np.float32)
     if rows.ndim not in (1, 2) or not np.isfinite(rows).all():

@@ -11,10 +11,10 @@ from asyncsim.calibration._fit import Fit, Log
 from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED, Laws, fit_laws
 from asyncsim.calibration._likelihood import fit_by_likelihood
 from asyncsim.calibration._model import Clusters, Evidence, Model, default_model
-from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, most_simulated, require_flowjax
+from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, limit_simulated, require_flowjax
 from asyncsim.calibration._rollouts import FittedRollouts, fit_rollouts
 from asyncsim.calibration._simulations import Report
-from asyncsim.calibration._stages import LEAST_COMMITS, by_place, commit_by_commit, stages_of
+from asyncsim.calibration._stages import LEAST_COMMITS, commit_by_commit, merge_places, stages_of
 from asyncsim.calibration._statistics import REPLICATES, recorded_columns, shorten, steady_part, takes_time
 from asyncsim.cluster import Rollouts
 from asyncsim.components._checked import checked
@@ -123,7 +123,7 @@ def calibrate(
     each_a_step, collected, may_wait = commit_by_commit(log)
     steps = replace(each_a_step, notes=(*each_a_step.notes, *collected, *_describe_local_steps(each_a_step, model)))
     present = presence(steps.worker, steps.commit_time, steps.workers)
-    places, place = by_place(steps, present)
+    places, place = merge_places(steps, present)
     compared = shorten(steady_part(places, present, LEAST_COMMITS))
     if law is not None and (model is not None or method == NPE):
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
@@ -141,7 +141,7 @@ def calibrate(
         if reason is not None:
             return replace(fit, notes=(reason, *fit.notes)) if reason else fit
     steady = steady_part(places, present, LEAST_PER_WORKER * places.workers)
-    simulated = shorten(steady, most_simulated(places.workers))
+    simulated = shorten(steady, limit_simulated(places.workers))
     prior = default_model(places.workers) if model is None else model
     clusters, notes, evidence = fit_by_simulation(places, simulated, prior, simulations, seed, jobs, store, progress)
     return _assemble(places, simulated, NPE, seed, clusters, (*shown.notes, *notes), evidence, shown.idle)

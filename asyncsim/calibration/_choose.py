@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from asyncsim._checks import require_one_of
 from asyncsim.calibration._maximum import raise_eigenvalues
-from asyncsim.calibration._stages import Stage, of_laws
+from asyncsim.calibration._stages import Stage, evaluate_laws
 from asyncsim.calibration._statistics import CONSTANT, Check
 from asyncsim.calibration._transforms import FAMILIES, FIXED, LEAST, MOST, FloatArray, degrees, law_of, values_of
 from asyncsim.components import Component
@@ -42,7 +42,7 @@ DRAWS = 2000  # from which intervals are read: their ends move by 3 % of a stand
 LAWS = tuple(name for name in FAMILIES if name not in ("constant", "erlang"))  # families that are compared
 SIGNIFICANT = 0.01  # p-value below which workers differ
 LEAST_PER_WORKER = 10  # durations of a worker whose own law is fitted
-CONTAINED = {"straggler": "gamma", "hyperexponential": "exponential"}  # mixtures: the law of each if nothing is slow
+INNER_LAWS = {"straggler": "gamma", "hyperexponential": "exponential"}  # mixtures: the law of each if nothing is slow
 MOST_LIKELY = 3  # laws, the best for all workers together, that are also fitted worker by worker
 OFTEN_HIDDEN = ("gamma", "lognormal")  # in a mixture of unequal workers, so that these are fitted as well
 Workers = tuple[int, ...]
@@ -368,7 +368,7 @@ def _best(fitted: Fitted) -> str:
     from scipy.stats import chi2
 
     best = min(fitted, key=lambda family: _aic(fitted[family]))
-    inner = CONTAINED.get(best, "")
+    inner = INNER_LAWS.get(best, "")
     if inner not in fitted:
         return best
     freedom = (degrees(best) - degrees(inner)) * len(fitted[best])
@@ -443,7 +443,7 @@ def _p_value(stage: Stage, members: Sequence[Workers], together: Fitted, each: F
     whole, apart = _best(together), _best(each)
     if apart not in together or _aic(together[whole]) <= _aic(each[apart]):
         laws = [(estimate.law, stage.of(who)) for who, estimate in zip(members, together[whole], strict=True)]
-        return test_equality(of_laws(stage, laws, "cdf"), stage.worker)
+        return test_equality(evaluate_laws(stage, laws, "cdf"), stage.worker)
     # By Wilks, and by Hogg for ends, twice the gain is chi-squared, with the degrees of freedom of the additional laws.
     gain = _gain(each[apart], together[apart])
     return float(chi2.sf(max(gain, 0.0), (len(each[apart]) - len(members)) * degrees(apart)))

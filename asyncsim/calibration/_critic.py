@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 HIDDEN = (10, 10)
-LEAK = 0.1  # slope of the activation below zero
+LEAKY_SLOPE = 0.1  # slope of the activation below zero
 
 Layers = tuple[tuple[jax.Array, jax.Array], ...]
 
@@ -33,7 +33,7 @@ def new_critic(generator: np.random.Generator, size: int, version: int) -> Layer
 def value(layers: Layers, x: jax.Array) -> jax.Array:
     """Compute (m,) outputs of the network for (m, d) observations, without bounds."""
     for weight, bias in layers[:-1]:
-        x = jax.nn.leaky_relu(x @ weight + bias, LEAK)
+        x = jax.nn.leaky_relu(x @ weight + bias, LEAKY_SLOPE)
     weight, bias = layers[-1]
     return (x @ weight + bias)[:, 0]
 

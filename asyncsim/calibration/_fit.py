@@ -14,7 +14,7 @@ from asyncsim._metrics import counted
 from asyncsim.calibration._laws import Laws
 from asyncsim.calibration._model import Clusters, Evidence, Parameters
 from asyncsim.calibration._rollouts import FittedRollouts
-from asyncsim.calibration._statistics import REPLICATES, Checks, Columns, compared, together
+from asyncsim.calibration._statistics import REPLICATES, Checks, Columns, compare_jointly, compare_statistics
 from asyncsim.calibration._transforms import LEVEL, FloatArray
 from asyncsim.cluster import simulate
 from asyncsim.components import Component, NotRebuilt, describe, from_description, override
@@ -22,11 +22,12 @@ from asyncsim.files._atomic import require_format
 from asyncsim.files._json import read_json, write_json
 
 FORMAT, FORMAT_VERSION = "asyncsim calibration", 7
-JUDGED = 64  # simulated logs by which a model is judged not to fit
+LOGS_OF_VERDICT = 64  # simulated logs by which a model is judged not to fit
 MOST_IDLE = 0.1  # share of the time between two commits for which workers may do nothing
-MOST = 3  # times the log's workers, up to which a server whose service it does not show is trusted to keep up
+# Times the log's workers, up to which a server whose service it does not show is trusted to keep up.
+MOST_TIMES_WORKERS = 3
 EXAMPLE = '`add={"fast": 12}`'  # in a message
-LEAST_MOST = 4  # workers, for whom it always is
+FEW_WORKERS = 4  # workers, for whom it always is
 QUEUE = ("throughput", "staleness", "sd of staleness", "gap")  # statistics in which one that is not modelled shows
 
 
@@ -246,8 +247,10 @@ class Fit:
         if self.mixed:
             return "its times from finish to commit mix messages, queue and service"
         lacks_service = "upload" in self.model.stages or self.cluster.server.is_instant
-        if lacks_service and workers > max(MOST * self.workers, LEAST_MOST):
-            return f"it shows no service, which may limit more than {MOST} times its {self.workers} workers"
+        if lacks_service and workers > max(MOST_TIMES_WORKERS * self.workers, FEW_WORKERS):
+            return (
+                f"it shows no service, which may limit more than {MOST_TIMES_WORKERS} times its {self.workers} workers"
+            )
         refuted = [name for name in self.check(REPLICATES).refuted if name.startswith(QUEUE)]
         return f"the fit, whose queue it does not show, does not produce its {refuted[0]}" if refuted else None
 
@@ -275,7 +278,7 @@ class Fit:
         """
         logs = require_integer("count", count, least=8, remedy="64 resolve small p-values.")
         checks = self._compare(logs)
-        return checks if checks.fits else self._compare(max(logs, JUDGED))
+        return checks if checks.fits else self._compare(max(logs, LOGS_OF_VERDICT))
 
     def _compare(self, logs: int) -> Checks:
         """Compare the log with some simulated ones, once for each number of these."""
@@ -285,8 +288,8 @@ class Fit:
                 self.model.statistics(simulate(cluster, commits=self.log.checked, seed=self.seed + i))
                 for i, cluster in enumerate(self.sample(logs, seed=self.seed + 1))
             ]
-            all_at_once = {"all together": together(log, replicates)} if self.model.jointly else {}
-            self._checks[logs] = Checks({**compared(log, replicates), **all_at_once, **self.evidence.laws})
+            all_at_once = {"all together": compare_jointly(log, replicates)} if self.model.jointly else {}
+            self._checks[logs] = Checks({**compare_statistics(log, replicates), **all_at_once, **self.evidence.laws})
         return self._checks[logs]
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.calibration._choose import Group, test_equality
-from asyncsim.calibration._stages import Stage, of_laws
+from asyncsim.calibration._stages import Stage, evaluate_laws
 from asyncsim.calibration._statistics import Check
 from asyncsim.calibration._terms import Terms, pieces
 from asyncsim.calibration._transforms import FloatArray
@@ -16,10 +16,10 @@ from asyncsim.trace._statistics import kolmogorov_distance
 
 MOST_CENSORED = 0.03  # of the durations: jobs that ended are the shorter ones, which do not have the law
 MOST_DURATIONS = 2000  # of which replicates are made, because distances fall with the root of their number
-BOOTSTRAPPED = 200  # replicates of a distance
+BOOTSTRAP_REPLICATES = 200  # replicates of a distance
 LEAST_JUDGED = 20  # durations, from which a law is judged
 LEAST_COMPARED = 5  # of a worker
-FLAGGED = 4.0  # standard errors, from which a note names a trend or a dependence
+LEAST_NOTED = 4.0  # standard errors, from which a note names a trend or a dependence
 
 
 def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | None:
@@ -44,7 +44,7 @@ def law_checks(
     terms: Terms, cluster: Cluster, scores: Sequence[FloatArray], covariance: FloatArray, seed: int
 ) -> dict[str, Check]:
     """Measure Kolmogorov and Smirnov's distance of the durations of each term from the laws."""
-    places = [of_laws(stage, pieces(name, stage, cluster), "cdf") for name, stage in terms.items()]
+    places = [evaluate_laws(stage, pieces(name, stage, cluster), "cdf") for name, stage in terms.items()]
     distances = _replicates(places, scores, covariance, np.random.default_rng([seed, 7]))
     return {
         name: _judge(place, replicates)
@@ -73,7 +73,7 @@ def _replicates(
     orders = [np.argsort(place) for place in positions]
     paths = [np.cumsum(score[order], axis=0) / len(order) for score, order in zip(scores, orders, strict=True)]
     distances: list[list[float]] = [[] for _ in positions]
-    for _ in range(BOOTSTRAPPED):
+    for _ in range(BOOTSTRAP_REPLICATES):
         weights = [generator.standard_normal(len(place)) for place in positions]
         moved = sum((weight @ score for weight, score in zip(weights, scores, strict=True)), np.zeros(len(covariance)))
         for i, (place, order) in enumerate(zip(positions, orders, strict=True)):
@@ -87,7 +87,7 @@ def unequal_workers(name: str, stage: Stage, cluster: Cluster) -> float:
     """Test by Kruskal and Wallis whether all workers are equally slow, given their laws, and return the p-value."""
     many = np.flatnonzero(np.bincount(stage.worker) >= LEAST_COMPARED)
     compared = np.isin(stage.worker, many)
-    positions = of_laws(stage, pieces(name, stage, cluster), "cdf")[compared]
+    positions = evaluate_laws(stage, pieces(name, stage, cluster), "cdf")[compared]
     return test_equality(positions, stage.worker[compared]) if len(many) > 1 and np.ptp(positions) else 1.0
 
 
@@ -98,12 +98,12 @@ def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> li
     if any(group.estimate.family == "constant" for group in groups):
         return []
     laws = [(group.estimate.law, stage.of(group.workers)) for group in groups]
-    ranks = rankdata(of_laws(stage, laws, "cdf"))
+    ranks = rankdata(evaluate_laws(stage, laws, "cdf"))
     scores = norm.ppf((ranks - 0.5) / len(ranks))
     notes = []
     time = (when - when.mean()) / (when.std() or 1.0)
     slope = float((scores * time).mean())
-    if abs(slope) * np.sqrt(len(scores)) > FLAGGED:
+    if abs(slope) * np.sqrt(len(scores)) > LEAST_NOTED:
         half = np.median(when)
         early, late = stage.durations[when <= half].mean(), stage.durations[when > half].mean()
         notes.append(
@@ -114,7 +114,7 @@ def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> li
     same = stage.worker[order][1:] == stage.worker[order][:-1]
     if same.sum() > 2:
         correlation = float(np.corrcoef(scores[order][:-1][same], scores[order][1:][same])[0, 1])
-        if correlation * np.sqrt(same.sum()) > FLAGGED:
+        if correlation * np.sqrt(same.sum()) > LEAST_NOTED:
             notes.append(
                 f"Slow jobs follow slow ones (correlation {correlation:.2f} of a worker's successive jobs): there are "
                 "slow periods, which independent durations lack."

@@ -31,7 +31,7 @@ from asyncsim.trace._columns import IntColumn, list_workers
 
 LIKELIHOOD, WHOLE_JOBS, NOT_OBSERVED = "likelihood", "likelihood of whole jobs", "not observed"
 MOST_APART = 10.0  # high over low of an interval, from which a parameter is not identifiable
-FEW = 0.05  # censored jobs over ended ones, up to which the mean of those is taken for that of all
+CENSORED_SHARE = 0.05  # censored jobs over ended ones, up to which the mean of those is taken for that of all
 DRAWS_PER_WORKER = 400  # where each worker has a law of its own
 QUANTILES = 199  # of each stage's durations, for a Q-Q picture
 LAW_MISFIT = 0.01
@@ -296,7 +296,7 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
 
 def _has_few_censored(group: Group) -> bool:
     """Return whether the mean of durations is that of all, because at most one per worker had not ended."""
-    return len(group.workers) <= FEW * group.estimate.jobs
+    return len(group.workers) <= CENSORED_SHARE * group.estimate.jobs
 
 
 def _parameter(

@@ -11,15 +11,15 @@ from asyncsim.calibration._goodness import law_checks, unequal_workers
 from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED
 from asyncsim.calibration._maximum import IMPOSSIBLE, Maximum, NoInteriorMaximum, Shape, at_bounds, maximise, shape_of
 from asyncsim.calibration._model import Clusters, Evidence, Model, Parameter, require_model
-from asyncsim.calibration._stages import Stages, of_laws
+from asyncsim.calibration._stages import Stages, evaluate_laws
 from asyncsim.calibration._statistics import COLUMNS, CONSTANT, ROUNDING, Check, recorded_columns
 from asyncsim.calibration._terms import (
     Terms,
     find_dependences,
     is_constant,
     laws_of,
+    measure_durations,
     pieces,
-    shown_durations,
     solve_constants,
     split_constants,
 )
@@ -30,13 +30,13 @@ from asyncsim.delays._per_worker import expand
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import list_workers
 
-SCREENED = 256  # clusters of the prior, among which the search begins
+CANDIDATES = 256  # clusters of the prior, among which the search begins
 STARTS = 4  # of these, from which it is maximised
 DRAWS = 1000
 FINE_DRAWS = 20_000  # by which intervals are read where errors are not normal
 FLAT_SD = 0.32  # of a uniform prior, in widths of its middle 90 %
 OTHER_PEAK = 2.0  # of the log-likelihood: a note names another maximum that is lower by less
-APART = 5.0  # standard errors, from which two maxima are not one
+SEPARATION = 5.0  # standard errors, from which two maxima are not one
 MISFIT = 0.01  # p-value below which a law does not fit
 NO_CLUSTER = 1e6 * IMPOSSIBLE  # a cluster that `build` cannot make
 BY_SIMULATION = 'Give `method="npe"`, which needs no density.'
@@ -64,7 +64,7 @@ def fit_by_likelihood(
     require_model(log, model)
     typical = model.middle(cycle)
     _require_independent(typical)
-    durations, missing = shown_durations(log, typical, stages.compute)
+    durations, missing = measure_durations(log, typical, stages.compute)
     if not durations:
         raise ValueError(
             f"`log` shows no durations of {' or '.join(missing)} by themselves, which the likelihood is of. "
@@ -151,7 +151,7 @@ def _find_peak(
     bounded = [name for name in model.names if model.is_probability(name)]
     search = Frame([model.axis(name, cycle, bounded) for name in free], model.names, others)
     value = _value(model, terms, search)
-    shares = np.random.default_rng([seed, 6]).random((SCREENED, len(model.names)))
+    shares = np.random.default_rng([seed, 6]).random((CANDIDATES, len(model.names)))
     shares[0] = 0.5
     starts = [search.to(dict(zip(model.names, row, strict=True))) for row in model.at(shares, cycle)]
     heights = np.array([value(x) for x in starts])
@@ -203,7 +203,7 @@ def _others(
     for other in sorted(maxima, key=lambda peak: -peak.height):
         values = search.values(other.at)
         away = np.abs(frame.to(values) - shape.at) / error
-        if other.height > maximum.height - OTHER_PEAK and (away > APART).any():
+        if other.height > maximum.height - OTHER_PEAK and (away > SEPARATION).any():
             return (values,)
     return ()
 
@@ -264,7 +264,9 @@ def _laws(model: Model, terms: Terms, peak: Peak, fitted: Cluster, seed: int) ->
             at = shape.at.copy()
             at[place] += side * step
             cluster = model.cluster(peak.frame.values(at).values())
-            ends.append([of_laws(stage, pieces(name, stage, cluster), "log_density") for name, stage in terms.items()])
+            ends.append(
+                [evaluate_laws(stage, pieces(name, stage, cluster), "log_density") for name, stage in terms.items()]
+            )
         for score, high, low in zip(scores, *ends, strict=True):
             slope = (high - low) / (2 * step)
             score[:, column] = np.where(np.isfinite(slope), slope, 0.0)
@@ -361,8 +363,8 @@ def _notes(model: Model, terms: Terms, peak: Peak, fitted: Cluster, laws: Mappin
             )
     if peak.failed:
         notes.append(
-            f"`build` fails at {peak.failed} of {SCREENED} clusters drawn from the prior, which were left out: narrow "
-            "the prior to possible values."
+            f"`build` fails at {peak.failed} of {CANDIDATES} clusters drawn from the prior, which were left out: "
+            "narrow the prior to possible values."
         )
     for other in peak.others:
         values = ", ".join(f"{axis.name}={other[axis.name]:.4g}" for axis in peak.frame.axes)

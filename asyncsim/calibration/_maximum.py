@@ -16,19 +16,19 @@ from asyncsim.calibration._transforms import FloatArray
 Value = Callable[[FloatArray], float]
 
 IMPOSSIBLE = -1e15  # the logarithm of a likelihood of 0, or below: the more durations are impossible, the lower
-FEW = 8  # coordinates, up to which a simplex finds its way
+SIMPLEX_COORDINATES = 8  # coordinates, up to which a simplex finds its way
 PER_COORDINATE = 150  # evaluations of a simplex
 SLOPE = 1e-6  # step of the gradients of the search, in widths of the prior
-NEAR = 0.02  # of the log-likelihood: a maximum so close to a bound is at it
-FAR = 0.02  # in widths of the prior, how far away the ends of the possible values are looked for
-INWARDS = 0.25  # widths of the prior, from which on a likelihood that is no lower is not highest at a bound
+BOUND_MARGIN = 0.02  # of the log-likelihood: a maximum so close to a bound is at it
+SEARCH_WIDTH = 0.02  # in widths of the prior, how far away the ends of the possible values are looked for
+INWARD_WIDTH = 0.25  # widths of the prior, from which on a likelihood that is no lower is not highest at a bound
 ROUNDS = 4  # of the search at active bounds and between them
 STEP = 0.1  # of a second difference, in standard errors
-FALL = 0.5  # of the log-likelihood, by which a slope at an active bound is measured
-STEEP = 25.0  # standard deviations from its middle, from which on a normal tail is exponential
+LOG_DROP = 0.5  # of the log-likelihood, by which a slope at an active bound is measured
+STEEP_TAIL = 25.0  # standard deviations from its middle, from which on a normal tail is exponential
 FLAT = 1e-6  # a fall over the whole width that is none
-TIGHT = 1e-12  # relative distance from an active bound that counts as none
-ONE_SIDED = 100  # sweeps over coordinates at active bounds, where there are several
+BOUND_TOLERANCE = 1e-12  # relative distance from an active bound that counts as none
+ONE_SIDED_SWEEPS = 100  # sweeps over coordinates at active bounds, where there are several
 
 
 class ActiveBound(NamedTuple):
@@ -61,7 +61,7 @@ def maximise(value: Value, start: FloatArray, low: FloatArray, high: FloatArray)
 
     at, ends = start, list(zip(low, high, strict=True))
     loss = lambda x: -value(x)  # noqa: E731
-    if len(start) <= FEW:
+    if len(start) <= SIMPLEX_COORDINATES:
         # The point and, in each coordinate, one a tenth of a width away from it, to the side where there is more room.
         away = np.where(high - start >= start - low, 1, -1) * np.minimum(0.1, (high - low) / 4)
         simplex = {"initial_simplex": np.vstack([start, start + np.diag(away)])}
@@ -85,11 +85,11 @@ def at_bounds(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray)
             if bound is not None:
                 active[place] = bound
         maximum = _between(value, maximum, low, high, sorted(active))
-        if maximum.height - before < NEAR and len(active) == bounds:
+        if maximum.height - before < BOUND_MARGIN and len(active) == bounds:
             break
     of_data = [bound.place for bound in active.values() if not bound.of_range]
     # If all coordinates together lead higher, the way there is along several active bounds at once.
-    if of_data and maximise(value, maximum.at, low, high).height > maximum.height + NEAR:
+    if of_data and maximise(value, maximum.at, low, high).height > maximum.height + BOUND_MARGIN:
         raise NoInteriorMaximum(of_data[0])
     return maximum._replace(active=tuple(active[place] for place in sorted(active)))
 
@@ -99,24 +99,28 @@ def _bound(
 ) -> tuple[ActiveBound | None, Maximum]:
     """Find the bound that a coordinate is at, and move the point there."""
     ends = {1: high[place], -1: low[place]}
-    heights = {side: value(_moved(maximum.at, place, end)) for side, end in ends.items()}
-    near = [side for side in (1, -1) if heights[side] >= maximum.height - NEAR]
+    heights = {side: value(_replace_coordinates(maximum.at, place, end)) for side, end in ends.items()}
+    near = [side for side in (1, -1) if heights[side] >= maximum.height - BOUND_MARGIN]
     if len(near) == 2:  # Nothing depends on the coordinate.
         return None, maximum
     if near:
         (side,) = near
-        inside = _moved(maximum.at, place, ends[side] - side * min(INWARDS, (high[place] - low[place]) / 2))
+        inside = _replace_coordinates(
+            maximum.at, place, ends[side] - side * min(INWARD_WIDTH, (high[place] - low[place]) / 2)
+        )
         other = _between(value, Maximum(inside, value(inside)), low, high, [place])
-        if other.height >= maximum.height - NEAR:  # The point is on a ridge, which happens to end at the bound.
+        if other.height >= maximum.height - BOUND_MARGIN:  # The point is on a ridge, which happens to end at the bound.
             return None, other
-        return ActiveBound(place, side, True), Maximum(_moved(maximum.at, place, ends[side]), heights[side])
+        return ActiveBound(place, side, True), Maximum(
+            _replace_coordinates(maximum.at, place, ends[side]), heights[side]
+        )
     last = {side: _last_possible(value, maximum, place, side, end) for side, end in ends.items()}
     if None not in last.values():
         raise NoInteriorMaximum(place)
     for side, coordinate in last.items():
         if coordinate is None:
             continue
-        point = _moved(maximum.at, place, coordinate)
+        point = _replace_coordinates(maximum.at, place, coordinate)
         if value(point) >= maximum.height:
             return ActiveBound(place, side, False), Maximum(point, value(point))
     return None, maximum
@@ -124,12 +128,12 @@ def _bound(
 
 def _last_possible(value: Value, maximum: Maximum, place: int, side: int, end: float) -> float | None:
     """Return the last possible value in a direction, if the next ones are impossible."""
-    inside, outside = maximum.at[place], maximum.at[place] + side * min(FAR, abs(end - maximum.at[place]))
-    if value(_moved(maximum.at, place, outside)) > IMPOSSIBLE:
+    inside, outside = maximum.at[place], maximum.at[place] + side * min(SEARCH_WIDTH, abs(end - maximum.at[place]))
+    if value(_replace_coordinates(maximum.at, place, outside)) > IMPOSSIBLE:
         return None
-    while abs(outside - inside) > TIGHT * max(1.0, abs(inside)):
+    while abs(outside - inside) > BOUND_TOLERANCE * max(1.0, abs(inside)):
         middle = (inside + outside) / 2
-        if value(_moved(maximum.at, place, middle)) > IMPOSSIBLE:
+        if value(_replace_coordinates(maximum.at, place, middle)) > IMPOSSIBLE:
             inside = middle
         else:
             outside = middle
@@ -141,10 +145,12 @@ def _between(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray, 
     free = [place for place in range(len(low)) if place not in fixed]
     if not free:
         return maximum
-    inner = maximise(lambda x: value(_moved(maximum.at, free, x)), maximum.at[free], low[free], high[free])
+    inner = maximise(
+        lambda x: value(_replace_coordinates(maximum.at, free, x)), maximum.at[free], low[free], high[free]
+    )
     if inner.height < maximum.height:
         return maximum
-    return Maximum(_moved(maximum.at, free, inner.at), inner.height)
+    return Maximum(_replace_coordinates(maximum.at, free, inner.at), inner.height)
 
 
 class Shape(NamedTuple):
@@ -196,11 +202,11 @@ class Shape(NamedTuple):
         s = s * np.outer(sides, sides)
         slope = np.abs(self.slope[outer])
         away = np.minimum(generator.exponential(size=(count, len(outer))) / np.maximum(slope, 1e-9), room)
-        for _ in range(ONE_SIDED if len(outer) > 1 else 1):
+        for _ in range(ONE_SIDED_SWEEPS if len(outer) > 1 else 1):
             for i in range(len(outer)):
                 pull = slope[i] + away @ s[i] - away[:, i] * s[i, i]
                 sd = max(s[i, i], 1e-300) ** -0.5
-                if (pull * sd > STEEP).all():  # The tail is exponential, within the room.
+                if (pull * sd > STEEP_TAIL).all():  # The tail is exponential, within the room.
                     pull = np.maximum(pull, FLAT / room[i])
                     away[:, i] = -np.log1p(generator.random(count) * np.expm1(-pull * room[i])) / pull
                 else:  # The tail is that of a normal distribution, and is drawn by its inverse.
@@ -222,7 +228,7 @@ def shape_of(
         else:
             steps[place], information[place, place] = _curvature(value, maximum, place, steps[place], low, high)
     for i, j in combinations(range(size), 2):
-        information[i, j] = information[j, i] = _mixed(value, at, j, i, steps, active)
+        information[i, j] = information[j, i] = _differentiate_twice(value, at, j, i, steps, active)
     inner = [place for place in range(size) if place not in active]
     if inner:
         information[np.ix_(inner, inner)] = raise_eigenvalues(information[np.ix_(inner, inner)], floor)
@@ -237,10 +243,10 @@ def _curvature(
     second = 0.0
     for _ in range(ROUNDS):
         step = min(step, most)
-        ends = [value(_moved(maximum.at, place, maximum.at[place] + side * step)) for side in (1, -1)]
-        while min(ends) <= IMPOSSIBLE and step > TIGHT:
+        ends = [value(_replace_coordinates(maximum.at, place, maximum.at[place] + side * step)) for side in (1, -1)]
+        while min(ends) <= IMPOSSIBLE and step > BOUND_TOLERANCE:
             step /= 4
-            ends = [value(_moved(maximum.at, place, maximum.at[place] + side * step)) for side in (1, -1)]
+            ends = [value(_replace_coordinates(maximum.at, place, maximum.at[place] + side * step)) for side in (1, -1)]
         second = (2 * maximum.height - sum(ends)) / step**2
         better = min(STEP / np.sqrt(second) if second > 0 else most, most)
         if abs(np.log(better / step)) < 0.5:
@@ -255,22 +261,26 @@ def _at_bound(
     """Find a step inwards by which it falls a little, the slope outwards, and minus the second derivative."""
     at = maximum.at[bound.place]
     room = (at - low[bound.place]) if bound.side > 0 else (high[bound.place] - at)
-    fall = lambda step: maximum.height - value(_moved(maximum.at, bound.place, at - bound.side * step))  # noqa: E731
+    fall = lambda step: maximum.height - value(_replace_coordinates(maximum.at, bound.place, at - bound.side * step))  # noqa: E731
     step = room / 4
-    while fall(step) > FALL and step > TIGHT * room:
+    while fall(step) > LOG_DROP and step > BOUND_TOLERANCE * room:
         step /= 2
     first, second = fall(step), fall(2 * step)
     slope, bend = (4 * first - second) / (2 * step), (second - 2 * first) / step**2
     return step, bound.side * max(slope, 0.0), max(bend, 0.0)
 
 
-def _mixed(value: Value, at: FloatArray, i: int, j: int, steps: FloatArray, active: dict[int, ActiveBound]) -> float:
+def _differentiate_twice(
+    value: Value, at: FloatArray, i: int, j: int, steps: FloatArray, active: dict[int, ActiveBound]
+) -> float:
     """Compute minus the mixed derivative.
 
     Differences are central, but inwards for a coordinate at an active bound.
     """
     (a, b), (c, d) = ((-active[k].side, 0) if k in active else (1, -1) for k in (i, j))
-    corners = [_moved(at, [i, j], at[[i, j]] + np.array(way) * steps[[i, j]]) for way in product((a, b), (c, d))]
+    corners = [
+        _replace_coordinates(at, [i, j], at[[i, j]] + np.array(way) * steps[[i, j]]) for way in product((a, b), (c, d))
+    ]
     heights = [value(corner) for corner in corners]
     if min(heights) <= IMPOSSIBLE:
         return 0.0
@@ -284,7 +294,7 @@ def raise_eigenvalues(information: FloatArray, floor: float) -> FloatArray:
     return (vectors * np.maximum(values, floor)) @ vectors.T
 
 
-def _moved(at: FloatArray, place: Any, to: Any) -> FloatArray:
+def _replace_coordinates(at: FloatArray, place: Any, to: Any) -> FloatArray:
     """Return a point with some of its coordinates changed."""
     point = at.copy()
     point[place] = to

@@ -12,7 +12,7 @@ from asyncsim._checks import brief, did_you_mean, require_count, require_integer
 from asyncsim._metrics import counted
 from asyncsim.calibration._priors import LogUniform, Prior, Uniform
 from asyncsim.calibration._statistics import Check, Columns, summaries, summary
-from asyncsim.calibration._transforms import FAR, IDENTITY, LEVEL, LOG, LOGIT, Axis, FloatArray, Transform
+from asyncsim.calibration._transforms import IDENTITY, LEVEL, LOG, LOGIT, RATIO_RANGE, Axis, FloatArray, Transform
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.cluster.protocols import Asynchronous
 from asyncsim.components import Component, NotRebuilt, describe, from_description
@@ -23,12 +23,12 @@ from asyncsim.delays._per_worker import expand
 from asyncsim.trace import Trace
 
 Build = Callable[[Mapping[str, float]], Cluster]
-BEYOND = 3  # times the log's number of workers: the largest cluster that is simulated unasked
+MOST_TIMES_WORKERS = 3  # times the log's number of workers: the largest cluster that is simulated unasked
 LEAST_LARGEST = 4  # workers of that cluster
 LEAST_PER_WORKER = 60  # commits of a simulation
 LEAST_COMMITS = 2000
 WARM_UP = 0.2  # share of the commits that do not count
-IDENTIFYING = 64  # clusters, drawn from the prior, whose descriptions identify a model
+DIGEST_CLUSTERS = 64  # clusters, drawn from the prior, whose descriptions identify a model
 MOST_CLUSTERS = 300  # of the posterior, that `sample` gives and files hold
 ENDINGS = ("cv", "%", "autocorrelation")  # statistics of `summaries` that are compared, with those of `summary`
 NO_CLASSES = "needs a fit that distinguishes classes of workers, and this one has none"
@@ -90,7 +90,7 @@ class FittedCluster(Component):
 
     def ladder(self, workers: int) -> list[int]:
         """Return the numbers of workers to be simulated for this log."""
-        return ladder(1, max(BEYOND * workers, LEAST_LARGEST))
+        return ladder(1, max(MOST_TIMES_WORKERS * workers, LEAST_LARGEST))
 
     def size(self, commits: int, workers: int) -> str:
         """Say the size of the log in words."""
@@ -264,7 +264,7 @@ class Model:
 
     def digest(self) -> str:
         """Hash the priors and some clusters that it builds, whatever its code looks like."""
-        shares = np.random.default_rng(0).random((IDENTIFYING, len(self.prior)))
+        shares = np.random.default_rng(0).random((DIGEST_CLUSTERS, len(self.prior)))
         clusters = [describe(self.cluster(values)) for values in self.at(shares)]
         priors = [[name, type(prior).__name__, prior.low, prior.high] for name, prior in self.prior.items()]
         return hash_of([priors, list(self.times), clusters])
@@ -302,7 +302,7 @@ class Model:
             float(transform.to(prior.quantile(share))) for share in (0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2)
         )
         is_time = name in self.times
-        ends = (prior.low / FAR, prior.high * FAR) if is_time else (prior.low, prior.high)
+        ends = (prior.low / RATIO_RANGE, prior.high * RATIO_RANGE) if is_time else (prior.low, prior.high)
         return Axis(name, transform, cycle if is_time else 1.0, centre, high - low, ends)
 
 

@@ -38,8 +38,8 @@ LEAST_SIMULATIONS = 500
 MOST_COMMITS = 4000  # of a simulation, or 20 for each worker if those are more
 DRAWS = 1000
 ROUNDS = 20  # of draws, until enough lie within the prior
-EDGE = 0.02  # share of the prior at each end that counts as its edge
-OUTSIDE = 0.1  # of the range of a statistic over all simulations, by which a log is outside
+EDGE_SHARE = 0.02  # share of the prior at each end that counts as its edge
+RANGE_MARGIN = 0.1  # of the range of a statistic over all simulations, by which a log is outside
 OWNER, FORMAT = "simulations", 2  # of the file that describes the folder
 ABOUT = "about.json"
 FLOWS = 3  # that are averaged
@@ -47,17 +47,17 @@ LAYERS, WIDTH, DEPTH, KNOTS, INTERVAL = 3, 50, 2, 6, 5.0
 BATCH, EPOCHS, PATIENCE, LEARNING_RATE = 256, 150, 8, 1.5e-3
 HELD_BACK = 0.1  # share of the simulations on which the coverage of the intervals is counted
 MOST_HELD_BACK = 1000
-STOPPING = 0.1  # share of the others by which training stops
+VALIDATION_SHARE = 0.1  # share of the others by which training stops
 RIDGE = 1e-3  # per row, of the regression
 REWEIGHTED = 4  # times, the rows of the regression
-BEYOND = 8.0  # standard deviations, or units of error, beyond which nothing is learned
+MOST_DEVIATIONS = 8.0  # standard deviations, or units of error, beyond which nothing is learned
 LEVELS = (0.5, 0.995)  # between which that of the intervals lies
 LEAST_OF_KIND = 100  # simulations by which a level is set
 RANK_DRAWS = 300  # from each flow, of each simulation that was held back
 FORMAT_VERSION = 4  # of files
 NO_WIDTH = 1e-6  # of the prior's: draws that were moved to one value, because the prior excludes the log
 FLAT = 1e-6  # standard deviation of a statistic that says nothing
-EXTRA = "Neural posteriors need flowjax: pip install 'asyncsim[calibrate]'."
+INSTALL_REMEDY = "Neural posteriors need flowjax: pip install 'asyncsim[calibrate]'."
 Store = str | os.PathLike[str] | None  # a folder for simulations and what is learned from them
 
 
@@ -101,14 +101,16 @@ class Estimator:
 
         # The networks have seen no statistics beyond those of the simulations.
         near = np.clip(statistics[:, self.varies], self.least, self.most)
-        rows = np.clip((near - self.middle) / self.spread, -BEYOND, BEYOND)
+        rows = np.clip((near - self.middle) / self.spread, -MOST_DEVIATIONS, MOST_DEVIATIONS)
         keys = jax.random.split(jax.random.key(seed), len(self.flows))
         conditions, each = jnp.asarray(rows, jnp.float32), -(-count // len(keys))
         parts = [
             np.asarray(_compiled_draw()(flow, key, conditions, each), np.float64)
             for flow, key in zip(self.flows, keys, strict=True)
         ]
-        residuals = np.clip(np.stack(parts, axis=1).reshape(-1, *parts[0].shape[1:])[:count], -BEYOND, BEYOND)
+        residuals = np.clip(
+            np.stack(parts, axis=1).reshape(-1, *parts[0].shape[1:])[:count], -MOST_DEVIATIONS, MOST_DEVIATIONS
+        )
         whole = _with_one(rows)
         return self.centre + self.scale * (whole @ self.mean + residuals * np.exp(whole @ self.error))
 
@@ -149,11 +151,11 @@ def learn(model: Model, values: FloatArray, statistics: FloatArray, seed: int) -
         "held_back": held_back,
         "simulations": len(z),
     }
-    rows = np.clip((s - start["middle"]) / start["spread"], -BEYOND, BEYOND)
+    rows = np.clip((s - start["middle"]) / start["spread"], -MOST_DEVIATIONS, MOST_DEVIATIONS)
     target = (z[training] - start["centre"]) / start["scale"]
     mean, error = _regressions(rows, target)
     whole = _with_one(rows)
-    residuals = np.clip((target - whole @ mean) / np.exp(whole @ error), -BEYOND, BEYOND)
+    residuals = np.clip((target - whole @ mean) / np.exp(whole @ error), -MOST_DEVIATIONS, MOST_DEVIATIONS)
     flows = _train_flows(residuals, rows, seed)
     uncorrected = np.full((2, z.shape[1]), LEVEL)
     estimator = Estimator(**start, mean=mean, error=error, flows=flows, level=uncorrected, covered=uncorrected[0])
@@ -165,7 +167,7 @@ def require_flowjax() -> None:
     try:
         import flowjax  # noqa: F401
     except ImportError as error:
-        raise ValueError(EXTRA) from error
+        raise ValueError(INSTALL_REMEDY) from error
 
 
 def _with_one(rows: FloatArray) -> FloatArray:
@@ -228,9 +230,9 @@ def _train_flows(residuals: FloatArray, rows: FloatArray, seed: int) -> tuple[An
     options: dict[str, Any] = {  # All flows share these objects, so that training compiles once.
         "loss_fn": MaximumLikelihoodLoss(),
         "optimizer": optax.adam(LEARNING_RATE),
-        "batch_size": min(BATCH, max(1, int(STOPPING * len(residuals)))),
+        "batch_size": min(BATCH, max(1, int(VALIDATION_SHARE * len(residuals)))),
     }
-    options |= {"max_epochs": EPOCHS, "max_patience": PATIENCE, "val_prop": STOPPING, "show_progress": False}
+    options |= {"max_epochs": EPOCHS, "max_patience": PATIENCE, "val_prop": VALIDATION_SHARE, "show_progress": False}
     flows = []
     for key in jax.random.split(jax.random.key(seed), FLOWS):
         start, training = jax.random.split(key)
@@ -299,7 +301,7 @@ def _versions() -> list[Any]:
     return [version("flowjax"), jax.__version__, FLOWS, LAYERS, WIDTH, DEPTH, KNOTS, INTERVAL]
 
 
-def most_simulated(workers: int) -> int:
+def limit_simulated(workers: int) -> int:
     """Return the number of a log's first commits that are simulated at most."""
     return max(MOST_COMMITS, 2 * LEAST_PER_WORKER * workers)
 
@@ -431,7 +433,7 @@ def _outside(estimator: Estimator, statistics: dict[str, float]) -> list[str]:
     values, least, most = np.array(list(statistics.values()))[estimator.varies], estimator.least, estimator.most
     beyond = np.maximum(values - most, least - values) / (most - least)
     worst = int(beyond.argmax())
-    if beyond[worst] <= OUTSIDE:
+    if beyond[worst] <= RANGE_MARGIN:
         return []
     name = list(statistics)[np.flatnonzero(estimator.varies)[worst]]
     return [
@@ -445,7 +447,10 @@ def _edges(model: Model, values: FloatArray, inside: float) -> list[str]:
     notes = []
     for (name, prior), drawn in zip(model.prior.items(), values.T, strict=True):
         share = prior.distribution.cdf(drawn)
-        for end, value, at_edge in (("least", prior.low, share < EDGE), ("greatest", prior.high, share > 1 - EDGE)):
+        for end, value, at_edge in (
+            ("least", prior.low, share < EDGE_SHARE),
+            ("greatest", prior.high, share > 1 - EDGE_SHARE),
+        ):
             if at_edge.mean() > 0.5 and name not in model.times:
                 notes.append(f"The posterior of {name} stands at the {end} value of its prior, {value:g}: widen it.")
     if not notes and inside < 0.2:

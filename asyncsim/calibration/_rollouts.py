@@ -25,7 +25,7 @@ FAMILIES_OF_LONGEST = ("exponential", "gamma", "lognormal", "weibull")  # of sam
 LEADS = (0.0, 1.0, 2.0, 4.0, 8.0)  # leads that are simulated, with the lead of the log
 STEPS = 200  # of a simulation
 STEP = 1e-3  # of a finite difference, in logarithms
-RARE = -50.0  # log P of one longer sample, below which two of them are a matter of rounding
+LEAST_LOG_SURVIVAL = -50.0  # log P of one longer sample, below which two of them are a matter of rounding
 WARM_UP = 0.1  # share of the steps of a simulation
 
 
@@ -244,7 +244,7 @@ class _Longest:
         one = self.law.log_survival(times)
         with np.errstate(divide="ignore"):
             any_longer = np.log(-np.expm1(self.samples * np.log1p(-np.exp(one))))
-        return np.where(one < RARE, math.log(self.samples) + one, any_longer)
+        return np.where(one < LEAST_LOG_SURVIVAL, math.log(self.samples) + one, any_longer)
 
     def log_density(self, times: FloatArray) -> FloatArray:
         """Compute the logarithm of S·f(t)·F(t)^(S - 1)."""

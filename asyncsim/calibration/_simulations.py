@@ -245,7 +245,7 @@ def _work(task: tuple[_Group, bytes]) -> Outcome:
     """Do the work of `_simulate` in another process, where output of `build` does not mix with a command's results."""
     group, content = task
     with redirect_stdout(sys.stderr):
-        return _simulate(group, _unpacked(content))
+        return _simulate(group, _unpack(content))
 
 
 def _check(nothing: None) -> None:
@@ -253,6 +253,6 @@ def _check(nothing: None) -> None:
 
 
 @lru_cache(maxsize=1)
-def _unpacked(content: bytes) -> Job:
+def _unpack(content: bytes) -> Job:
     """Unpack the job, once in each process."""
     return pickle.loads(content)

@@ -16,19 +16,19 @@ from asyncsim.trace._presence import LONGER, Presence, presence
 from asyncsim.trace._statistics import hidden_stages, most_in_service, previous_commit
 
 LEAST_COMMITS = 30
-SURE = 1e-3  # p-value below which two columns depend on each other
+DEPENDENCE_P_VALUE = 1e-3  # p-value below which two columns depend on each other
 OVERTAKEN = 0.01  # share of commits before one that finished earlier, more than which no server in order makes
 LONGEST = 1e60  # seconds of a log, and their inverse the shortest: beyond, variances are not numbers
-MOSTLY = 0.5  # share of a worker's reads at another time than its commits, from which it stamps them itself
+MAJORITY = 0.5  # share of a worker's reads at another time than its commits, from which it stamps them itself
 MOST_IDLE = 0.02  # of the time between two commits, which a worker may spend before the next read without a note
-AT_ONCE = 0.02  # of the mean service: the server takes up a commit as soon after the one before
+QUEUE_GAP = 0.02  # of the mean service: the server takes up a commit as soon after the one before
 ACCIDENTS = 0.05  # share of commits that are taken up at once, which chance and a server in little use do not exceed
 LEAST_CLOCKED = 10  # jobs by which a worker's clock is judged, where others do not count
 IN_ROUNDS = (
     "The commits come in rounds of {size}, and who has committed seems to wait for the end of the round, as in "
     "`protocols.KAsync(k={size})`: whole jobs contain this wait. Log `read_time` and `version` to separate it."
 )
-ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
+EQUAL_LAWS_P_VALUE = 1e-3  # p-value from which two samples of latency count as of one law
 ONE_WORKER = "One worker only: nothing is known of differences between workers, nor of waiting for others."
 NO_START = "The first job of each worker is left out: the log does not show when they began."
 READS_ALONE = "Workers pull in a request of their own: latency is that of the reads alone."
@@ -64,7 +64,7 @@ class Stage(NamedTuple):
         return self._replace(worker=place[self.worker], censored_worker=place[self.censored_worker])
 
 
-def of_laws(stage: Stage, laws: Iterable[tuple[Any, Stage]], kind: str) -> FloatArray:
+def evaluate_laws(stage: Stage, laws: Iterable[tuple[Any, Stage]], kind: str) -> FloatArray:
     """Compute, (jobs,), "cdf" or "log_density" of each duration by the law of its worker."""
     values = np.empty(len(stage.durations))
     for law, part in laws:
@@ -165,7 +165,7 @@ def commit_by_commit(log: Trace) -> tuple[Trace, list[str], bool]:
     return with_columns(log, columns, range(log.workers), start=0.0), [note], waits is None
 
 
-def by_place(log: Trace, present: Presence) -> tuple[Trace, IntColumn]:
+def merge_places(log: Trace, present: Presence) -> tuple[Trace, IntColumn]:
     """Return a log in which a worker that took the place of one that has left counts as the same, and all places."""
     place = present.places(log.names)
     if place.max() + 1 == log.workers or not log.closes_step.all():
@@ -217,11 +217,11 @@ def find_unseen_waits(trace: Trace) -> tuple[NDArray[np.bool_], Notes]:
     service = trace.commit_time - trace.serve_time
     if not takes_time(trace, service) or most_in_service(trace) > 1:
         return np.zeros(len(trace), np.bool_), ()
-    short = AT_ONCE * float(service.mean())
+    short = QUEUE_GAP * float(service.mean())
     at_once = np.append(False, trace.serve_time[1:] - trace.commit_time[:-1] <= short)
     waited = trace.serve_time - trace.arrive_time > short
     # By accident some commits arrive just when the one before ends.
-    if at_once.mean() <= ACCIDENTS or waited[at_once].mean() > 1 - MOSTLY or (~at_once).sum() < LEAST_COMMITS:
+    if at_once.mean() <= ACCIDENTS or waited[at_once].mean() > 1 - MAJORITY or (~at_once).sum() < LEAST_COMMITS:
         return np.zeros(len(trace), np.bool_), ()
     note = (
         f"The server took up {at_once.mean():.0%} of the commits at once after the one before, and the log has them "
@@ -299,7 +299,7 @@ def _latency(trace: Trace, unseen: NDArray[np.bool_]) -> tuple[Stage | None, Not
         return None, ()  # A message that is logged up to the commit itself cannot be separated from queue and service.
     if not shows_down:
         return Stage(up[~unseen], trace.worker[~unseen]), ()
-    if not shows_up or (not arrives and float(ks_2samp(down, up).pvalue) < ALIKE):  # type: ignore[attr-defined]
+    if not shows_up or (not arrives and float(ks_2samp(down, up).pvalue) < EQUAL_LAWS_P_VALUE):  # type: ignore[attr-defined]
         return Stage(down, trace.worker[reads]), ()
     timed = reads & ~unseen
     # A few jobs show no clock.
@@ -372,7 +372,7 @@ def _clocks(trace: Trace, down: FloatArray, up: FloatArray, reads: NDArray[np.bo
     middle = float(np.median([mine.mean() for mine in by_worker.values()]))
     alike = np.concatenate([mine for mine in by_worker.values() if abs(mine.mean() - middle) <= error(mine)])
     common = float(alike.mean()) if abs(alike.mean()) > error(alike) else 0.0
-    stamps_reads = {w: bool(away[worker == w].mean() > MOSTLY) for w in by_worker}
+    stamps_reads = {w: bool(away[worker == w].mean() > MAJORITY) for w in by_worker}
     divisors = {w: 1 if stamps_reads[w] else 2 for w in by_worker}
     offsets = {w: (mine.mean() - common) / divisors[w] for w, mine in by_worker.items()}
     wrong = {
@@ -400,7 +400,7 @@ def _owner(trace: Trace, worker: int) -> str:
 def is_queue_alone(trace: Trace) -> bool:
     """Return whether a server with one slot, to which messages take no time, explains the times up to the commit."""
     finish, before = trace.finish_time, np.append(0.0, trace.commit_time[:-1])
-    independent = _p_value(count_one_at_a_time(trace, finish), before - finish) >= SURE
+    independent = _p_value(count_one_at_a_time(trace, finish), before - finish) >= DEPENDENCE_P_VALUE
     return float((np.diff(finish) < 0).mean()) <= OVERTAKEN and independent and waits_for_others(trace)
 
 
@@ -408,7 +408,7 @@ def waits_for_others(trace: Trace) -> bool:
     """Return whether the time from finish to commit is longer where more jobs are between the two."""
     finish, commit = trace.finish_time, trace.commit_time
     ahead = np.searchsorted(np.sort(finish), finish) - np.searchsorted(commit, finish, side="right")
-    return _p_value(commit - finish, ahead.astype(np.float64), greater=True) < SURE
+    return _p_value(commit - finish, ahead.astype(np.float64), greater=True) < DEPENDENCE_P_VALUE
 
 
 def _p_value(a: FloatArray, b: FloatArray, *, greater: bool = False) -> float:

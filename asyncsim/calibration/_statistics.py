@@ -20,8 +20,8 @@ from asyncsim.trace._statistics import previous_commit
 ROUNDING = 1e-9  # of the length of the log: durations below it are differences of equal times
 CONSTANT = 1e-6  # relative spread of durations that differ by rounding only
 REPLICATES = 32  # logs with which a log is compared, before it is simulated thousands of times or a what-if is answered
-SURE = 1e-3  # the least p-value, times the number of statistics, below which the model did not make the log
-SUSPECT = 0.05  # the least p-value, times the number of statistics, below which the model is flagged
+REFUTING_P_VALUE = 1e-3  # the least p-value, times the number of statistics, below which the model did not make the log
+SUSPECT_P_VALUE = 0.05  # the least p-value, times the number of statistics, below which the model is flagged
 PER_DIRECTION = 3  # replicates, at least, by which the spread in a direction is known
 TINY = 1e-12
 COLLINEAR = 1e-6  # of the largest spread: directions in which nothing varies
@@ -73,12 +73,12 @@ class Checks(dict[str, Check]):
     @property
     def suspect(self) -> tuple[str, ...]:
         """Statistics of which the p-value, times the number of all, is below 0.05 (Bonferroni)."""
-        return tuple(name for name, check in self.items() if check.p_value * len(self) < SUSPECT)
+        return tuple(name for name, check in self.items() if check.p_value * len(self) < SUSPECT_P_VALUE)
 
     @property
     def refuted(self) -> tuple[str, ...]:
         """Statistics of which it is below 0.001, so that the model cannot have produced them."""
-        return tuple(name for name, check in self.items() if check.p_value * len(self) < SURE)
+        return tuple(name for name, check in self.items() if check.p_value * len(self) < REFUTING_P_VALUE)
 
     @property
     def fits(self) -> bool:
@@ -171,7 +171,7 @@ def cycles(trace: Trace) -> FloatArray:
     return (trace.commit_time - previous_commit(trace))[previous_own_row(trace.worker) >= 0]
 
 
-def compared(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> Checks:
+def compare_statistics(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> Checks:
     """Compute two-sided p-values of the log among the replicates."""
     from scipy.stats import t
 
@@ -186,7 +186,7 @@ def compared(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> C
     return checks
 
 
-def together(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> Check:
+def compare_jointly(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> Check:
     """Compute Hotelling's T² of all statistics at once, over the directions in which the replicates spread."""
     from scipy.stats import t
 

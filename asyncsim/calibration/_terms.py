@@ -27,7 +27,7 @@ GRID = 65  # values of a parameter, between which a constant has the right one
 Terms = Mapping[str, Stage]  # "compute", "download", "upload" or "service" -> its durations, in the order of workers
 
 
-def shown_durations(log: Trace, cluster: Cluster, compute: Stage) -> tuple[dict[str, Stage], tuple[str, ...]]:
+def measure_durations(log: Trace, cluster: Cluster, compute: Stage) -> tuple[dict[str, Stage], tuple[str, ...]]:
     """Return the durations that a log shows of a cluster, and the stages of the cluster that it does not show."""
     times = _Times(log, cluster)
     times.require_possible()
@@ -87,13 +87,13 @@ class _Times:
         self.up = log.arrive_time - log.finish_time
         self.shows_download = takes_time(log, self.down[self.reads])
         self.shows_service = takes_time(log, log.commit_time - log.serve_time)
-        self.arrives = self._recorded(log.arrive_time)
+        self.arrives = self._is_recorded(log.arrive_time)
         self.shows_upload = not self.pulls and self.arrives and takes_time(log, self.up)
         # Without reads each job starts at once, so that its start needs no column.
         self.starts = not self.has_download or self.shows_download or not self.reads.any()
         on_the_way = self.has_upload or (self.pulls and (self.has_download or not is_zero(server.pull_to_commit)))
         later = log.arrive_time if self.arrives else log.serve_time
-        self.finishes = takes_time(log, later - log.finish_time) if on_the_way else self._recorded(log.finish_time)
+        self.finishes = takes_time(log, later - log.finish_time) if on_the_way else self._is_recorded(log.finish_time)
 
     def require_possible(self) -> None:
         """Refuse a cluster that lacks a stage of the log."""
@@ -131,7 +131,7 @@ class _Times:
             return None
         return Stage(count_one_at_a_time(log, arrival), log.worker)
 
-    def _recorded(self, column: FloatArray) -> bool:
+    def _is_recorded(self, column: FloatArray) -> bool:
         """Return whether a time between the upload and the queue was recorded, and is not filled in."""
         log, server = self.log, self.cluster.server
         if server.is_instant:
@@ -161,7 +161,7 @@ def split_constants(
 ) -> tuple[list[Constant], Terms]:
     """Split off the durations whose law is a constant for all clusters of the prior, and return the others as well."""
     some = [np.full(len(model.names), 0.5), *_bases(model)]
-    clusters = [cluster for shares in some if (cluster := _built(model, shares, cycle)) is not None]
+    clusters = [cluster for shares in some if (cluster := _build_or_none(model, shares, cycle)) is not None]
     constants, variable = [], {}
     for name, stage in terms.items():
         laws = [expand(laws_of(name, cluster)[0], cluster.workers) for cluster in clusters]
@@ -187,13 +187,13 @@ def find_dependences(model: Model, cycle: float, parts: Callable[[Cluster], Sequ
     """Return, for the name of each parameter, the places of the parts of a cluster that depend on it."""
     places: dict[str, set[int]] = {name: set() for name in model.names}
     for shares in _bases(model):
-        base = _built(model, shares, cycle)
+        base = _build_or_none(model, shares, cycle)
         if base is None:
             continue
         for (i, name), share in product(enumerate(model.names), SHARES):
             moved = shares.copy()
             moved[i] = share
-            other = _built(model, moved, cycle)
+            other = _build_or_none(model, moved, cycle)
             if other is not None:
                 pairs = zip(parts(base), parts(other), strict=True)
                 places[name] |= {place for place, (a, b) in enumerate(pairs) if a != b}
@@ -205,7 +205,7 @@ def _bases(model: Model) -> FloatArray:
     return np.random.default_rng(0).random((BASES, len(model.names)))
 
 
-def _built(model: Model, shares: FloatArray, cycle: float) -> Cluster | None:
+def _build_or_none(model: Model, shares: FloatArray, cycle: float) -> Cluster | None:
     """Build the cluster below whose parameters these shares of the prior lie, or None where `build` fails."""
     with suppress(ValueError):
         return model.cluster(model.at(shares, cycle))

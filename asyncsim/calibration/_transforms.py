@@ -22,14 +22,14 @@ class Transform(NamedTuple):
 LEVEL = 0.9  # of the intervals
 NORMAL = 1.6448536269514722  # quantile of the standard normal at their upper end
 HALF = 0.5  # of the prior's width: a parameter with a wider interval is not identifiable
-FAR = np.exp(20.0)  # how many times beyond its prior a time may be of which only ratios count
+RATIO_RANGE = np.exp(20.0)  # how many times beyond its prior a time may be of which only ratios count
 TINY = 1e-12  # no value closer to a bound is distinguished from it
 
 LOG = Transform(lambda value: np.log(np.maximum(value, TINY)), np.exp)
 LOGIT = Transform(
     lambda p: np.log(np.maximum(p, TINY)) - np.log(np.maximum(1 - p, TINY)), lambda x: 1 / (1 + np.exp(-x))
 )
-ABOVE_ONE = Transform(lambda value: np.log(np.maximum(value - 1, TINY)), lambda x: 1 + np.exp(x))
+LOG_ABOVE_ONE = Transform(lambda value: np.log(np.maximum(value - 1, TINY)), lambda x: 1 + np.exp(x))
 IDENTITY = Transform(lambda value: value, lambda x: x)
 # The error of an argument that is the shortest or longest duration is not normal, but exponential and of order 1/n.
 LEAST = Transform(float, float)
@@ -48,7 +48,7 @@ class Family(NamedTuple):
     edge: Callable[[Any], float] = lambda law: math.nan
 
 
-def _named(
+def _family_of(
     law: Any,
     edge: Callable[[Any], float] = lambda law: math.nan,
     build: Callable[..., Any] | None = None,
@@ -60,16 +60,20 @@ def _named(
 
 
 FAMILIES: dict[str, Family] = {
-    "constant": _named(delays.Constant, value=FIXED),
-    "uniform": _named(delays.Uniform, lambda law: 1 / (law.high - law.low), low=LEAST, high=MOST),
-    "exponential": _named(delays.Exponential, mean=LOG),
-    "shifted_exponential": _named(delays.ShiftedExponential, lambda law: 1 / law.tail, shift=LEAST, tail=LOG),
-    "gamma": _named(delays.Gamma, mean=LOG, cv=LOG),
-    "erlang": _named(delays.Erlang, build=lambda mean, shape: delays.Erlang(mean, round(shape)), mean=LOG, shape=FIXED),
-    "lognormal": _named(delays.LogNormal, mean=LOG, cv=LOG),
-    "half_normal": _named(delays.HalfNormal, lambda law: math.sqrt(2 / math.pi) / law.spread, base=LEAST, spread=LOG),
-    "weibull": _named(delays.Weibull, mean=LOG, shape=LOG),
-    "pareto": _named(delays.Pareto, lambda law: law.shape / law.minimum, minimum=LEAST, shape=ABOVE_ONE),
+    "constant": _family_of(delays.Constant, value=FIXED),
+    "uniform": _family_of(delays.Uniform, lambda law: 1 / (law.high - law.low), low=LEAST, high=MOST),
+    "exponential": _family_of(delays.Exponential, mean=LOG),
+    "shifted_exponential": _family_of(delays.ShiftedExponential, lambda law: 1 / law.tail, shift=LEAST, tail=LOG),
+    "gamma": _family_of(delays.Gamma, mean=LOG, cv=LOG),
+    "erlang": _family_of(
+        delays.Erlang, build=lambda mean, shape: delays.Erlang(mean, round(shape)), mean=LOG, shape=FIXED
+    ),
+    "lognormal": _family_of(delays.LogNormal, mean=LOG, cv=LOG),
+    "half_normal": _family_of(
+        delays.HalfNormal, lambda law: math.sqrt(2 / math.pi) / law.spread, base=LEAST, spread=LOG
+    ),
+    "weibull": _family_of(delays.Weibull, mean=LOG, shape=LOG),
+    "pareto": _family_of(delays.Pareto, lambda law: law.shape / law.minimum, minimum=LEAST, shape=LOG_ABOVE_ONE),
     "hyperexponential": Family(
         delays.HyperExponential,
         ("probabilities[0]", "means[0]", "means[1]"),
@@ -80,7 +84,7 @@ FAMILIES: dict[str, Family] = {
     "straggler": Family(
         delays.Straggler,
         ("law.mean", "law.cv", "probability", "factor"),
-        (LOG, LOG, LOGIT, ABOVE_ONE),
+        (LOG, LOG, LOGIT, LOG_ABOVE_ONE),
         lambda mean, cv, p, factor: delays.Straggler(delays.Gamma(mean, cv), p, factor),
         lambda law: [law.law.mean, law.law.cv, law.probability, law.factor],
     ),

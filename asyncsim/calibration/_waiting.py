@@ -20,10 +20,10 @@ from asyncsim.trace._statistics import previous_commit
 
 MOST_ROWS = 3000  # of a log, in which rounds are sought
 MOST_WORKERS = 32  # a round has so many commits at most
-SURE = math.log(100)  # evidence, a difference of log-likelihoods, from which workers wait or do not
+DECISIVE_EVIDENCE = math.log(100)  # evidence, a difference of log-likelihoods, from which workers wait or do not
 SURE_OF_ROUNDS = math.log(1e4)  # the same where the rounds are not known either
-FEW = 0.1  # share of jobs that read before the end of a step for which workers wait
-CORRELATED = 5.0  # standard errors
+EARLY_SHARE = 0.1  # share of jobs that read before the end of a step for which workers wait
+CORRELATION_ERRORS = 5.0  # standard errors
 
 Rows = NDArray[Any]  # integers
 
@@ -54,12 +54,14 @@ def waits_for_steps(log: Trace) -> tuple[bool | None, float]:
             log.begin_time[again] < end - ROUNDING * log.seconds,
         )
         # What is read before the end of the step was not waited for.
-        return _correlation(own, (last - np.arange(len(log)))[before]) > CORRELATED and early.mean() < FEW, 0.0
+        return _correlation(
+            own, (last - np.arange(len(log)))[before]
+        ) > CORRELATION_ERRORS and early.mean() < EARLY_SHARE, 0.0
     evidence = _evidence(log.commit_time, again, before, last)
-    if evidence is None or evidence.waits < -SURE:
+    if evidence is None or evidence.waits < -DECISIVE_EVIDENCE:
         return False, 0.0
     share = float((end - log.commit_time[before]).sum() / (log.commit_time[again] - log.commit_time[before]).sum())
-    return (None if 0 < evidence.waits < SURE else evidence.waits > 0), share
+    return (None if 0 < evidence.waits < DECISIVE_EVIDENCE else evidence.waits > 0), share
 
 
 def find_round(log: Trace) -> int:

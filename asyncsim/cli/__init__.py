@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXTRAS = ("click", "rich")
 # Objects between two garbage collections: imports and tracing make millions that stay.
-COLLECT_AFTER = 100_000
+COLLECTION_THRESHOLD = 100_000
 
 
 def program() -> "NoReturn":
@@ -69,7 +69,7 @@ def main(
 def _status(study: "Scenario | Comparison | Experiment | None", arguments: list[str]) -> int:
     import importlib.util
 
-    gc.set_threshold(COLLECT_AFTER)
+    gc.set_threshold(COLLECTION_THRESHOLD)
     for package in EXTRAS:
         if importlib.util.find_spec(package) is None:
             needs = f"the command line needs {package}, which is not installed"

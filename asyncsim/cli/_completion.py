@@ -12,7 +12,7 @@ from asyncsim._metrics import KEYS
 from asyncsim.cli._command import COMMANDS, RUN, Checked, Command, app
 from asyncsim.components._families import FAMILIES
 
-OF_A_SCRIPT = ("run", "sweep")  # commands whose flags are the fields of a script
+SCRIPT_COMMANDS = ("run", "sweep")  # commands whose flags are the fields of a script
 FILE_OPTIONS = ("--out", "--store", "--csv", "--scheduler-file", "--plot", "--model")  # options that take a path
 FIELDS = ("--sort", "--x", "--y", "--by")  # options that take the name of a field
 FILES = "/files/"  # stands for the names of files, which the shell itself lists
@@ -175,7 +175,7 @@ def _entry(command: Any, name: str, inner: dict[str, str]) -> Entry:
     # What `--sort` and the axes of a picture may name.
     names = ["name", "when", *(field.name for field in fields), *KEYS]
     values = {flag: [FILES] for flag in FILE_OPTIONS} | dict.fromkeys(FIELDS, names)
-    params = [*(map(field_option, fields) if name in OF_A_SCRIPT else ()), *command.params]
+    params = [*(map(field_option, fields) if name in SCRIPT_COMMANDS else ()), *command.params]
     flags: dict[str, tuple[str, list[str] | None]] = {"--help": ("Show this message and exit.", None)}
     for param in (each for each in params if isinstance(each, click.Option)):
         field = getattr(param.type, "field", None)
@@ -189,7 +189,7 @@ def _entry(command: Any, name: str, inner: dict[str, str]) -> Entry:
             flags[flag] = (first_sentence, None if param.is_flag else values.get(flag, choices_of_flag))
     arguments = (param.type for param in command.params if isinstance(param, click.Argument))
     # The argument of `run` and `sweep` is taken by the command itself, before click sees it.
-    first = RUN if name in OF_A_SCRIPT else next(arguments, None)
+    first = RUN if name in SCRIPT_COMMANDS else next(arguments, None)
     words = dict.fromkeys(map(str, getattr(first, "choices", ())), "")
     takes = first.completed if isinstance(first, Checked) else "files" if isinstance(first, click.Path) else ""
     return Entry(flags, inner | words, takes)
@@ -197,34 +197,34 @@ def _entry(command: Any, name: str, inner: dict[str, str]) -> Entry:
 
 def bash(table: dict[str, Entry]) -> str:
     """Return the script for bash."""
-    return _filled(BASH, table, lambda words: _quoted(" ".join(words)))
+    return _fill_script(BASH, table, lambda words: _quote(" ".join(words)))
 
 
 def zsh(table: dict[str, Entry]) -> str:
     """Return the script for zsh, which shows explanations too."""
 
     def listed(words: dict[str, str]) -> str:
-        return f"({' '.join(_quoted(f'{word}:{help}' if help else word) for word, help in words.items())})"
+        return f"({' '.join(_quote(f'{word}:{help}' if help else word) for word, help in words.items())})"
 
-    return _filled(ZSH, table, listed)
+    return _fill_script(ZSH, table, listed)
 
 
-def _filled(script: str, table: dict[str, Entry], listed: Callable[[dict[str, str]], str]) -> str:
+def _fill_script(script: str, table: dict[str, Entry], listed: Callable[[dict[str, str]], str]) -> str:
     commands, where = [], {}
     for name, entry in table.items():
         # A shell must know which flags take no value, to complete the word after the others.
         switches = " ".join(flag for flag, (_, values) in entry.flags.items() if values is None)
         parts = [f"flags={listed({flag: help for flag, (help, _) in entry.flags.items()})}"]
-        parts += [f"switches={_quoted(switches)}"]
+        parts += [f"switches={_quote(switches)}"]
         parts += [f"inner={listed(entry.inner)}"] if entry.inner else []
-        parts += [f"takes={_quoted(entry.takes)}"] if entry.takes else []
-        commands.append(f"        {_quoted(name)}) {' '.join(parts)} ;;")
+        parts += [f"takes={_quote(entry.takes)}"] if entry.takes else []
+        commands.append(f"        {_quote(name)}) {' '.join(parts)} ;;")
         for flag, (_, values) in entry.flags.items():
             if values:
-                where.setdefault(" ".join(values), []).append(_quoted(f"{name} {flag}"))
-    cases = [f"        {' | '.join(places)}) values={_quoted(values)} ;;" for values, places in where.items()]
-    pairs = " | ".join(_quoted(name) for name in table if " " in name)
-    parts = {"PAIRS": pairs, "COMMANDS": "\n".join(commands), "VALUES": "\n".join(cases), "FILES": _quoted(FILES)}
+                where.setdefault(" ".join(values), []).append(_quote(f"{name} {flag}"))
+    cases = [f"        {' | '.join(places)}) values={_quote(values)} ;;" for values, places in where.items()]
+    pairs = " | ".join(_quote(name) for name in table if " " in name)
+    parts = {"PAIRS": pairs, "COMMANDS": "\n".join(commands), "VALUES": "\n".join(cases), "FILES": _quote(FILES)}
     return _with(script, SETTINGS=SETTINGS, **parts)
 
 
@@ -235,13 +235,13 @@ def fish(table: dict[str, Entry]) -> str:
     for name, entry in table.items():
         lines = []
         for flag, (help, values) in entry.flags.items():
-            of = f"--long-option {flag.removeprefix('--')}{_described(help)}"
+            of = f"--long-option {flag.removeprefix('--')}{_describe_flag(help)}"
             if values == [FILES]:
                 of += " --require-parameter --force-files"
             elif values is not None:
-                of += " --exclusive" + (f" --arguments {_quoted(' '.join(values))}" if values else "")
+                of += " --exclusive" + (f" --arguments {_quote(' '.join(values))}" if values else "")
             lines.append(of)
-        lines += [f"--arguments {_quoted(word)}{_described(help)}" for word, help in entry.inner.items()]
+        lines += [f"--arguments {_quote(word)}{_describe_flag(help)}" for word, help in entry.inner.items()]
         lines += ["--arguments '(__asyncsim_tags)'"] if "tags" in entry.takes else []
         lines += ["--force-files"] if "files" in entry.takes else []
         for line in lines:
@@ -250,12 +250,12 @@ def fish(table: dict[str, Entry]) -> str:
         f"complete --command asyncsim --condition '__asyncsim_at {' '.join(names)}' {line}"
         for line, names in where.items()
     ]
-    pairs = " ".join(_quoted(name) for name in table if " " in name)
+    pairs = " ".join(_quote(name) for name in table if " " in name)
     return _with(FISH, PAIRS=pairs, COMMANDS="\n".join(rules))
 
 
-def _described(help: str) -> str:
-    return f" --description {_quoted(help)}" if help else ""
+def _describe_flag(help: str) -> str:
+    return f" --description {_quote(help)}" if help else ""
 
 
 def _with(script: str, **parts: str) -> str:
@@ -265,7 +265,7 @@ def _with(script: str, **parts: str) -> str:
     return script
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return the text in single quotes, in which no shell replaces anything."""
     return "'{}'".format(text.replace("\\", "").replace("'", "’"))
 

@@ -10,7 +10,7 @@ from asyncsim.cli._output import json_option, out_option
 from asyncsim.cli._source import import_from_clone
 
 SCALES = ("quick", "paper")
-OUT = str(Path("runs", "figures", "SCALE"))
+DEFAULT_FOLDER = str(Path("runs", "figures", "SCALE"))
 HELP = """Compute and draw the paper's figures, and check its claims against the numbers.
 
 NAME is figure1 to figure10, energy, stability, staleness, assumptions, gap or gap_runs; the default is all of them.
@@ -30,7 +30,7 @@ ASYNCSIM_IMAGENET names, or without it a small network on MNIST.
         click.Argument(["names"], nargs=-1, metavar="[NAME]..."),
         click.Option(["--list", "listed"], is_flag=True, help="List the figures and exit."),
         click.Option(["--scale"], type=click.Choice(SCALES), default="quick", help="Small or full size. [quick]"),
-        out_option(OUT),
+        out_option(DEFAULT_FOLDER),
         click.Option(["--seeds"], type=Whole(min=1), default=3, help="Number of seeds: 0, 1, … [3]"),
         click.Option(["--jobs"], type=Whole(min=1), help="Number of processes. [1, with all cores for each large run]"),
         json_option("the claims, or with --list the titles,"),
@@ -48,6 +48,6 @@ def command(
     force: bool,
 ) -> None:
     """Make figures, or list them."""
-    place = out or OUT.replace("SCALE", scale)
+    place = out or DEFAULT_FOLDER.replace("SCALE", scale)
     # The figures are part of the repository and not of the installed library.
     import_from_clone("figures.common.command").command(names, listed, scale, place, seeds, jobs, as_json, force)

@@ -9,7 +9,7 @@ import sys
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 128  # exit statuses above it are those of signals
-AGAIN = 0.05  # seconds after which the callback that swallowed a signal has returned
+RETRY_SECONDS = 0.05  # seconds after which the callback that swallowed a signal has returned
 
 
 class Terminated(KeyboardInterrupt):
@@ -91,4 +91,4 @@ def _raise_again(unraisable: "sys.UnraisableHookArgs") -> None:
     import threading
 
     number = getattr(unraisable.exc_value, "signal", signal.SIGINT)
-    threading.Timer(AGAIN, os.kill, (os.getpid(), number)).start()
+    threading.Timer(RETRY_SECONDS, os.kill, (os.getpid(), number)).start()

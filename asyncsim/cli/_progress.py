@@ -18,10 +18,10 @@ if TYPE_CHECKING:  # At run time, these imports would load everything that a cal
     from asyncsim.study._sweep import SweepProgress
 
 SIMULATING = "simulating"  # the stage of a calibration before its networks learn
-SILENT = 3.0  # seconds after which a computation reports its progress where there is no terminal
-LATER = 3  # times as long until it reports again
+QUIET_SECONDS = 3.0  # seconds after which a computation reports its progress where there is no terminal
+QUIET_FACTOR = 3  # times as long until it reports again
 
-STATE, BAR, LEFT = TextColumn("{task.fields[state]}"), BarColumn(bar_width=30), TimeRemainingColumn(compact=True)
+STATE, BAR, TIME_LEFT = TextColumn("{task.fields[state]}"), BarColumn(bar_width=30), TimeRemainingColumn(compact=True)
 
 
 class _Shown:
@@ -44,7 +44,7 @@ class _OneLine(_Shown):
     """A bar of a single line, with the time that passed and the time left."""
 
     def __init__(self) -> None:
-        super().__init__(STATE, BAR, TimeElapsedColumn(), LEFT)
+        super().__init__(STATE, BAR, TimeElapsedColumn(), TIME_LEFT)
         self.task = self.bar.add_task("", total=None, state="preparing")
 
 
@@ -52,7 +52,7 @@ class Bar(_Shown):
     """A progress bar for one replay after another, with the latest report."""
 
     def __init__(self) -> None:
-        super().__init__(TextColumn("{task.description}"), BAR, STATE, LEFT)
+        super().__init__(TextColumn("{task.description}"), BAR, STATE, TIME_LEFT)
         self.latest: Progress | None = None
         self._lines: dict[str, TaskID] = {}
         self._begun: dict[str, tuple[float, int]] = {}  # when a line's first report came, and the commits done by then
@@ -105,7 +105,7 @@ class StageBar(_OneLine):
         super().__init__()
         self.stage = ""
         self.begun = time.monotonic()
-        self.due = SILENT if self.bar.disable else math.inf
+        self.due = QUIET_SECONDS if self.bar.disable else math.inf
 
     def update(self, stage: str, share: float) -> None:
         """Show a stage and its share that is done. Without a terminal, report after 3, 9, 27, … seconds."""
@@ -116,7 +116,7 @@ class StageBar(_OneLine):
         seconds = time.monotonic() - self.begun
         # Lines in a log file become rarer, so that a long computation does not fill it.
         if seconds >= self.due:
-            self.due = LATER * seconds
+            self.due = QUIET_FACTOR * seconds
             say(f"{stage.capitalize()}, {share:.0%} done after {seconds:.0f} s.")
 
 

@@ -88,9 +88,9 @@ def show_table(described: dict[str, dict[str, Any]]) -> None:
 def show_rule(explanation: dict[str, Any]) -> None:
     """Print everything about one rule."""
     formatter = click.get_current_context().make_formatter()
-    formatter.write(_wrapped(f"{explanation['name']}: {explanation['summary']}", formatter.width))
+    formatter.write(_wrap(f"{explanation['name']}: {explanation['summary']}", formatter.width))
     if explanation["made_for"]:
-        formatter.write(f"\n\n{_wrapped('Made for: ' + explanation['made_for'] + '.', formatter.width)}")
+        formatter.write(f"\n\n{_wrap('Made for: ' + explanation['made_for'] + '.', formatter.width)}")
     formatter.write(f"\n\n{paragraphs(explanation['description'], formatter.width)}\n")
     defaults = {key: explanation["defaults"].get(key, "must be given") for key in explanation["arguments"]}
     texts = {key: str(value).lower() if isinstance(value, bool) else value for key, value in defaults.items()}
@@ -108,11 +108,11 @@ def paragraphs(text: str, width: int) -> str:
     blocks = []
     for block in text.replace("`", "").split("\n\n"):
         items = re.split(r"\n(?=- )", block)
-        blocks.append("\n".join(_wrapped(item, width) for item in items))
+        blocks.append("\n".join(_wrap(item, width) for item in items))
     return "\n\n".join(blocks)
 
 
-def _wrapped(text: str, width: int) -> str:
+def _wrap(text: str, width: int) -> str:
     hanging = "  " if text.startswith("- ") else ""
     return click.wrap_text(" ".join(text.split()), width, subsequent_indent=hanging)
 

@@ -42,7 +42,7 @@ the script that defines it: asyncsim run DIR --script FILE. Each field has a fla
   asyncsim run --help-for all                  all flags
   asyncsim rules                               the rules
 """
-LONG = 120.0  # seconds that are worth a word beforehand
+LEAST_ANNOUNCED = 120.0  # seconds that are worth a word beforehand
 
 
 class ScriptCommand(Command):
@@ -126,7 +126,7 @@ def study_command(source: Source) -> FieldCommand:
             raise click.UsageError("`--html` is for scenarios and comparisons; an experiment draws its report itself.")
         place = out or str(place_of(source, changed, changes))
         origin = source.origin.with_changes(changes_of(source, changed, changes))
-        with tagged(tag, place):
+        with tag_afterwards(tag, place):
             run_study(changed, name, place, as_json, force, origin, html=html)
 
     return FieldCommand(
@@ -141,7 +141,7 @@ def study_command(source: Source) -> FieldCommand:
 
 
 @contextmanager
-def tagged(name: str | None, folder: str) -> Iterator[None]:
+def tag_afterwards(name: str | None, folder: str) -> Iterator[None]:
     """Refuse the tag of another folder at once, and tag the folder at the end or interruption of the block."""
     if name is None:
         yield
@@ -203,7 +203,7 @@ def announce_duration(study: Scenario | Comparison, out: str, force: bool) -> No
         if force or not (members.get(name, Path(out, name)) / RUN).is_file()
     ]
     seconds = sum(scenario.expected_seconds for scenario in todo)
-    if seconds >= LONG:
+    if seconds >= LEAST_ANNOUNCED:
         for scenario in todo:
             scenario.require_memory()
         say(f"This takes at least {memory.duration(seconds)}.")

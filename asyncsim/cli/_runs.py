@@ -28,7 +28,7 @@ from asyncsim.store import _places as places
 from asyncsim.store import tags as tag_file
 from asyncsim.store._labels import BEGUN, COMPLETE, DAMAGED, RUNNING, RunInfo, read_info
 from asyncsim.store._lease import host_of, in_words, is_here
-from asyncsim.store._listing import WHEN, Row, flat
+from asyncsim.store._listing import TIME_COLUMN, Row, flat
 from asyncsim.store._places import explain_recomputation, value_text
 from asyncsim.store.tags import Tag
 
@@ -117,7 +117,7 @@ def print_runs(rows: list[Row], everything: list[Row], top: Path, rule: str | No
 def cells(row: Row) -> dict[str, str]:
     """Return the line of a run, where a cell without news is empty."""
     values, info = row.values, row.info
-    shared = {"name": row.name, "tags": ", ".join(row.tags), "when": values[WHEN][: len("2026-01-01 00:00")]}
+    shared = {"name": row.name, "tags": ", ".join(row.tags), "when": values[TIME_COLUMN][: len("2026-01-01 00:00")]}
     # A lease of another machine in a shared folder can only be ended there.
     host = f" on {host_of(info.holder)}" if info.holder and not is_here(info.holder) else ""
     line = dict.fromkeys(HEADS, "") | shared | {"state": f"{info.state}{host}"}

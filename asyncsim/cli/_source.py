@@ -71,7 +71,7 @@ def of_stored(stored: Stored, text: str) -> Source:
     # A folder with a default name is named anew after all changes, and any other folder after the new ones alone.
     elif (
         script is not None
-        and folder_name(script.stem, _ordered(stored.study, earlier), stored.study.digest) == folder.name
+        and folder_name(script.stem, _order_changes(stored.study, earlier), stored.study.digest) == folder.name
     ):
         base = folder.with_name(script.stem)
     else:
@@ -90,16 +90,16 @@ def place_of(source: Source, changed: Study, changes: Mapping[str, Any]) -> Path
     # A change to the value that a field has anyway is none.
     if changed.digest == source.study.digest:
         return source.folder
-    named = _ordered(changed, source.earlier, changes_of(source, changed, changes))
+    named = _order_changes(changed, source.earlier, changes_of(source, changed, changes))
     return source.base.with_name(folder_name(source.base.name, named, changed.digest))
 
 
 def changes_of(source: Source, changed: Study, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the changes that make a difference, by the short names of the fields, in the order of the help."""
-    return _ordered(changed, _effective(source.study, changed, changes))
+    return _order_changes(changed, _effective(source.study, changed, changes))
 
 
-def _ordered(study: Study, *several: Mapping[str, Any]) -> dict[str, Any]:
+def _order_changes(study: Study, *several: Mapping[str, Any]) -> dict[str, Any]:
     """Return changes, of which later ones count, by short names and in the order of the help, however given."""
     named = {_short(study, name): value for changes in several for name, value in changes.items()}
     order = {field.name: place for place, field in enumerate(study.fields())}

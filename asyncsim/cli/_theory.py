@@ -231,7 +231,7 @@ STUDY = (
     Field("seed", "integer", "Seed of the simulation.", "Study", 0),
 )
 ROWS = {"mean": "mean", "sd": "standard deviation", "median": "median", "p99": "99 %"}
-DRAWN = 10  # micro-batches in the picture of a pipeline
+PICTURED_BATCHES = 10  # micro-batches in the picture of a pipeline
 WARM_UP = 0.1  # share of a run of a pipeline that does not count
 
 
@@ -354,7 +354,7 @@ def staleness_of_kind(cluster: Rollouts | Pipeline | Hierarchy, commits: int, se
         # A pipeline whose stages differ in staleness has one parameter group for each stage.
         staleness = (trace.group_staleness if trace.groups else trace.staleness)[warm_up:].ravel()
         length, title = f"{commits:,} micro-batches", f"Staleness of a pipeline of {cluster.stages} stages"
-        first = cluster.timetable(DRAWN, seed)
+        first = cluster.timetable(PICTURED_BATCHES, seed)
     else:
         ledger, warm_up = systems.simulated(cluster, max(2, commits // cluster.batch), seed)
         measured = ledger.summary(warm_up=warm_up)
@@ -421,29 +421,33 @@ With --outer it is the largest step of an outer optimiser around windows of loca
 With --cluster rollouts, areal, verl, …, it is the limit of stale policy gradients, measured with the workload bits.
 """
 QUESTION = Question(workers=16, compute=Exponential(1.0))
-OUTERS = ("none", *OUTER)
-AROUND = OuterQuestion._field_defaults
+OUTER_CHOICES = ("none", *OUTER)
+OUTER_DEFAULTS = OuterQuestion._field_defaults
 RULE = (
     Field("momentum", "number", "Momentum μ in [0, 1).", "Rule", QUESTION.momentum),
     Field("where", "text", "Who keeps the momentum.", "Rule", QUESTION.where, WHERE),
     Field("kappa", "number", "Another η·h for the noise floor, in addition to half the limit.", "Study"),
 )
 WINDOWS = (
-    Field("outer", "text", "Outer optimiser at the server, around windows of local steps.", "Rule", "none", OUTERS),
-    Field("window", "integer", "Local steps in a window, with --outer.", "Rule", AROUND["window"]),
+    Field(
+        "outer", "text", "Outer optimiser at the server, around windows of local steps.", "Rule", "none", OUTER_CHOICES
+    ),
+    Field("window", "integer", "Local steps in a window, with --outer.", "Rule", OUTER_DEFAULTS["window"]),
     Field(
         "local_learning_rate",
         "number",
         "Step size η of a local step, with --outer.",
         "Rule",
-        AROUND["learning_rate"],
+        OUTER_DEFAULTS["learning_rate"],
     ),
     Field("curvatures", "numbers", "Smallest and largest curvature of the loss, with --outer.", "Workload", [1.0]),
 )
-ALONE = Cluster(QUESTION.workers, QUESTION.compute)
-HERE = ("workers", "compute")  # parts of a cluster of which theory knows the limits
+QUESTION_CLUSTER = Cluster(QUESTION.workers, QUESTION.compute)
+KNOWN_PARTS = ("workers", "compute")  # parts of a cluster of which theory knows the limits
 # Names of the flags of those parts of a cluster for which theory knows no limit.
-NOT_HERE = {path.rpartition(".")[2] for path in every_setting(Cluster) if path.partition(".")[0] not in HERE}
+UNKNOWN_SETTINGS = {
+    path.rpartition(".")[2] for path in every_setting(Cluster) if path.partition(".")[0] not in KNOWN_PARTS
+}
 BITS = (
     Field("least", "integer", "Ones that the workload `bits` rewards.", "Workload", 6),
     Field("bits", "integer", "Bits of a sequence.", "Workload", 8),
@@ -469,7 +473,11 @@ def stability_fields(**components: str) -> list[Field]:
     if components.get(KIND.name) in KIND_OF_STABILITY.choices[1:]:
         return [KIND_OF_STABILITY, *fields_of_kind(components[KIND.name]), *BITS, *SIZE_OF_STUDY]
     components = {name: value for name, value in components.items() if name != KIND.name}
-    fields = [field for field in cluster_settings(ALONE, **components).values() if field.name not in NOT_HERE]
+    fields = [
+        field
+        for field in cluster_settings(QUESTION_CLUSTER, **components).values()
+        if field.name not in UNKNOWN_SETTINGS
+    ]
     return [KIND_OF_STABILITY, *fields, *RULE, *WINDOWS]
 
 
@@ -506,13 +514,13 @@ def question_of(flags: Mapping[str, Any]) -> Question:
     momentum, where = momentum_and_place(values["momentum"], values["where"])
     for name in changes:
         # Such flags are parsed all the same, so that the error can name the command that knows them.
-        if name in NOT_HERE:
+        if name in UNKNOWN_SETTINGS:
             raise ValueError(
                 f"`{name}` has no place here: theory knows the limits of workers that commit at once, without network, "
                 f"queue or protocol. `asyncsim staleness {flag_of(name)} {changes[name]}` shows the staleness with it, "
                 "and a sweep over `learning_rate` the step sizes that stay bounded."
             )
-    cluster = changed_cluster(ALONE, changes)
+    cluster = changed_cluster(QUESTION_CLUSTER, changes)
     return Question(cluster.workers, cluster.compute, momentum, where)
 
 

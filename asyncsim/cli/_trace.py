@@ -48,8 +48,8 @@ MEANINGS = {
     "down": "after a crash, or offline",
 }
 # Of workers on a graph, which have no server.
-ON_GRAPH = {name: MEANINGS[name] for name in MEANINGS if name not in ("queue", "service")}
-ON_GRAPH["upload"] = "of exchanges, until the commit"
+GRAPH_MEANINGS = {name: MEANINGS[name] for name in MEANINGS if name not in ("queue", "service")}
+GRAPH_MEANINGS["upload"] = "of exchanges, until the commit"
 # How somebody writes a switch inside --power or --price.
 SWITCHES = {"true": True, "false": False}
 
@@ -89,7 +89,7 @@ def cost_options() -> list[click.Option]:
 def show_cost(costs: Cost, sizes_known: bool, trace: Trace) -> None:
     """Print the time in parts, and a line for each other number."""
     rows, on_graph = [], is_on_graph(trace)
-    meanings = ON_GRAPH if on_graph else MEANINGS
+    meanings = GRAPH_MEANINGS if on_graph else MEANINGS
     for name, meaning in meanings.items():
         seconds = costs.seconds[name]
         # A trace without commits has no duration, and then no share either.
@@ -118,7 +118,7 @@ FORMATS = {"csv": (".csv", Trace.to_csv), "chrome": (".json", Trace.to_chrome), 
 
 BYTES = ("bytes up", "bytes down")
 MOST_NAMED = 8  # workers whose names are printed
-AT_SERVER = ("at_server", "knee")  # numbers that workers on a graph do not have
+SERVER_NUMBERS = ("at_server", "knee")  # numbers that workers on a graph do not have
 ALL_STAGES = ("download", "upload", "queue", "service")  # in the computations of a log of commits alone
 PLOT_SIZE = (7.2, 4.4)  # inches
 
@@ -361,7 +361,7 @@ def show_report(report: TraceReport, trace: Trace) -> None:
     rows = [(name, number(value), "") for name, value in counts.items()]
     assumptions: list[str] = []
     for key, label in LABELS.items():
-        if key in AT_SERVER and is_on_graph(trace):
+        if key in SERVER_NUMBERS and is_on_graph(trace):
             continue
         written, predicted = percent if key == "utilisation" else number, report.predicted.get(key)
         note = ""

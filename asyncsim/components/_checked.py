@@ -219,21 +219,21 @@ def _remedy(value: Any, cls: type) -> str:
     constructors = FAMILIES.get(family, {})
     result = value if isinstance(value, type) else getattr(value, "__annotations__", {}).get("return")
     if result in constructors.values() or (cls is not object and cls in getattr(result, "__mro__", ())):
-        return f" Call it: {_as_called(value)}."
+        return f" Call it: {_describe_call(value)}."
     if family:
         # Weights, for one, have no module of their own.
         home = family if hasattr(sys.modules[LIBRARY], family) else ROOTS[family].__module__.split(".")[1]
         if near := checks.nearest(value, constructors) if isinstance(value, str) else None:
-            return f" Give {LIBRARY}.{home}.{_as_called(constructors[near])}."
+            return f" Give {LIBRARY}.{home}.{_describe_call(constructors[near])}."
         example = f", for example `{EXAMPLES[family]}`" if EXAMPLES[family] else ""
         return f" Use one of `{LIBRARY}.{home}`{example}."
     methods = sorted(name for name in vars(cls) if name.startswith("from_"))
     if methods:
         return f" Make one with {cls.__name__}.{' or '.join(methods)}."
-    return f" Give {_as_called(cls, least=1)}." if issubclass(cls, Checked) else ""
+    return f" Give {_describe_call(cls, least=1)}." if issubclass(cls, Checked) else ""
 
 
-def _as_called(constructor: Callable[..., Any], least: int = 0) -> str:
+def _describe_call(constructor: Callable[..., Any], least: int = 0) -> str:
     """Return a call of a constructor with the arguments that it needs, or with the first `least` if they are more."""
     parameters = [p for p in inspect.signature(constructor).parameters.values() if p.kind is not p.VAR_KEYWORD]
     needed = [parameter for parameter in parameters if parameter.default is parameter.empty] or parameters[:least]

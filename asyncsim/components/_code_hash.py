@@ -41,7 +41,7 @@ from asyncsim.components._user_files import (
     modules_of,
 )
 
-DEEPEST = 10_000  # calls in one another: some 1 500 of the user's functions, each of which names the next
+MOST_NESTED_CALLS = 10_000  # calls in one another: some 1 500 of the user's functions, each of which names the next
 # JAX knows a compiled function by its identity, and would go on with the values of globals that it has compiled in. In
 # `with traced_as(version):` it compiles functions that it has not compiled at this version.
 traced_as = jax.make_user_context()
@@ -51,7 +51,7 @@ NUMBERS_AND_TEXT = (type(None), type(...), type(NotImplemented), bool, int, floa
 BUILT_ON = (*NUMBERS_AND_TEXT[4:], tuple, list, dict, set, frozenset, BaseException)
 DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
-UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+METHOD_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 WRAPPERS: tuple[Any, ...] = (
     type(jax.jit(abs)),
     type(functools.lru_cache(abs)),
@@ -64,9 +64,11 @@ NOTES_OF_PYTHON = {  # attributes of a class or a function that nothing computes
 NOTES_OF_JAX = {"_fun", "_jit_info"}  # attributes that `jax.jit` adds to a function
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")  # instructions that read a global
 ATTRIBUTE = ("_ATTR", "LOAD_METHOD")  # ends of the names of instructions that use an attribute
-STARRED = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
-AWAITED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
-READS_NAMES = {"locals", "vars", "dir", "eval", "exec"}  # functions that see the names of their caller's variables
+STARRED_FLAGS = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
+SUSPENDING_FLAGS = (
+    inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
+)
+FRAME_READERS = {"locals", "vars", "dir", "eval", "exec"}  # functions that see the names of their caller's variables
 REMEDY = (
     "Use a module-level function of plain values and arrays, or a frozen dataclass with `__call__` that holds them as "
     "fields."
@@ -104,7 +106,7 @@ def version_of(**values: Any) -> bytes | None:
 def _walk_through(name: str, values: dict[str, Any]) -> "tuple[dict[str, bytes], _Walk]":
     walk, limit = _Walk(name), sys.getrecursionlimit()
     try:
-        sys.setrecursionlimit(max(limit, DEEPEST))
+        sys.setrecursionlimit(max(limit, MOST_NESTED_CALLS))
         hashes = walk.hash_all(values)
     except RecursionError:
         raise ValueError(f"`{name}` is nested too deeply for a digest. {REMEDY}") from None
@@ -201,7 +203,7 @@ class _Walk:
         kind = type(value)
         if isinstance(value, types.ModuleType):
             yield from self.module(value, names)
-        elif (published := _published(value)) is not None:
+        elif (published := _hash_published(value)) is not None:
             yield published
         elif isinstance(value, types.FunctionType):
             yield from self.function(value)
@@ -215,7 +217,7 @@ class _Walk:
             yield from (self.hash(value.__func__), self.hash(value.__self__, "its object"))
         elif isinstance(value, BUILT_IN):
             yield from (value.__qualname__.encode(), self.hash(value.__self__, f"the object of {value.__name__!r}"))
-        elif isinstance(value, UNBOUND):
+        elif isinstance(value, METHOD_DESCRIPTORS):
             yield from (value.__qualname__.encode(), self.hash(value.__objclass__))
         elif isinstance(value, WRAPPERS):
             # Sorted, since JAX and a pool write them in orders of their own.
@@ -391,7 +393,7 @@ class _Walk:
         )
 
 
-def _published(value: Any) -> bytes | None:
+def _hash_published(value: Any) -> bytes | None:
     """Return name and version of an object that the library, a package or Python offers under its own name, or None."""
     name, module = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
     if not isinstance(name, str) or not isinstance(module, str):
@@ -470,10 +472,16 @@ def _hash_code(code: types.CodeType) -> bytes:
 
     Names and kinds of parameters count, since callers use them, and other variables only if the code reads names.
     """
-    starred = [bool(code.co_flags & kind) for kind in STARRED]
-    counts = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, *starred, code.co_flags & AWAITED]
+    starred = [bool(code.co_flags & kind) for kind in STARRED_FLAGS]
+    counts = [
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        *starred,
+        code.co_flags & SUSPENDING_FLAGS,
+    ]
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + sum(starred)]
-    if not READS_NAMES.isdisjoint(code.co_names):
+    if not FRAME_READERS.isdisjoint(code.co_names):
         named = (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
     names = repr((code.co_name, counts, named, code.co_names))
     constants = (_hash_constant_of_code(constant) for constant in code.co_consts)

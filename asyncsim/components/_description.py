@@ -33,16 +33,15 @@ DICT = "dict"  # kind of such a dictionary
 RESERVED = (NUMBER, ARRAY, KIND, IMPORT)  # keys that say what an entry of a description is
 INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
 OTHER_VERSION = "Use the version that wrote it."
-SCRIPT = (
-    "__asyncsim__"  # the module of a script that the command runs: not "__main__", so that no program starts itself
-)
+# The module of a script that the command runs: not "__main__", so that no program starts itself.
+SCRIPT = "__asyncsim__"
 SCRIPTS = (SCRIPT, "__main__", "__mp_main__")  # modules that have another name where somebody imports them
 PACKAGES = (
     *("calibration", "cluster", "compressors", "costs", "datasets", "delays"),
     *("rules", "scenario", "study", "trace", "workloads"),
 )
 # Classes of the library that are described, and are no `Checked`.
-NOT_CHECKED = ("study.Comparison", "trace.Trace")
+UNCHECKED_CLASSES = ("study.Comparison", "trace.Trace")
 _descriptions = PerObject()
 
 
@@ -290,18 +289,20 @@ def _rebuild(data: Mapping[str, Any], name: str, given: Iterable[Any]) -> Any:
         why = f"this asyncsim makes another `{wrong}` of it. {OTHER_VERSION}"
         if wrong == FINGERPRINT:
             why = "it holds other data here. Give it the files that it was made from."
-        raise NotRebuilt(f"`{name}`: {maker.__qualname__!r} is not what it was: {CHANGED if wrong == CODE else why}")
+        raise NotRebuilt(
+            f"`{name}`: {maker.__qualname__!r} is not what it was: {CODE_CHANGED if wrong == CODE else why}"
+        )
     return component
 
 
-CHANGED = "its code, or a value that it reaches, has changed. Go back to the code that it was run with."
+CODE_CHANGED = "its code, or a value that it reaches, has changed. Go back to the code that it was run with."
 
 
 def _own_part(data: Mapping[str, Any], name: str) -> Any:
     """Return the user's class or function that a description names, if it is imported and its code is the same."""
     module, _, path = str(data[IMPORT]).partition(":")
     places = [sys.modules.get(module), *(own_modules() if module in SCRIPTS else ())]
-    parts = [part for place in places if (part := _defined(place, path, KIND in data)) is not None]
+    parts = [part for place in places if (part := _find_definition(place, path, KIND in data)) is not None]
     if not parts:
         raise NotRebuilt(
             f"`{name}`: {path!r} is of your own, and no module {module!r} that is imported has it at its top level. "
@@ -312,10 +313,10 @@ def _own_part(data: Mapping[str, Any], name: str) -> Any:
         named = {"class": part} if KIND in data else {name.rpartition(".")[2]: part}
         if code_of(key, named) == str(data.get(CODE)).partition(".")[0]:
             return part
-    raise NotRebuilt(f"`{name}`: {path!r} is not what it was: {CHANGED}")
+    raise NotRebuilt(f"`{name}`: {path!r} is not what it was: {CODE_CHANGED}")
 
 
-def _defined(module: ModuleType | None, path: str, is_object: bool) -> Any:
+def _find_definition(module: ModuleType | None, path: str, is_object: bool) -> Any:
     """Return the class or function of the user's at a path in a module, or None. Nothing is called on the way there."""
     thing: Any = reduce(lambda part, step: getattr(part, "__dict__", {}).get(step), path.split("."), module)
     if is_object:
@@ -340,7 +341,7 @@ def _library_class(data: Mapping[str, Any], name: str) -> Any:
     if cls is None and home in PACKAGES:
         package: Any = import_module(f"{LIBRARY}.{home}")
         every = _subclasses(Checked)
-        cls = getattr(package, last) if kind in NOT_CHECKED else FAMILIES.get(family, {}).get(last)
+        cls = getattr(package, last) if kind in UNCHECKED_CLASSES else FAMILIES.get(family, {}).get(last)
         cls = cls or next((each for each in every if is_ours(each) and kind_of_class(each, True) == kind), None)
     if cls is None or not is_ours(cls):
         raise NotRebuilt(f"`{name}`: this asyncsim has no {kind!r}. {OTHER_VERSION}")

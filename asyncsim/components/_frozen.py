@@ -17,7 +17,7 @@ from asyncsim.components._remember import PerObject
 
 ALIGNMENT = 64  # bytes of which an address is a multiple where JAX needs no copy of its own on a CPU
 SIMPLE = {bool, int, float, str, type(None)}  # types of most values, which hold no array
-LARGE = 65_536  # bytes of an array whose copy is aligned
+LEAST_ALIGNED = 65_536  # bytes of an array whose copy is aligned
 
 _owners = PerObject()  # arrays that own frozen memory, and JAX arrays that were copied -> results about their views
 
@@ -90,7 +90,7 @@ def _owner(array: np.ndarray) -> np.ndarray:
 
 def _copy(array: np.ndarray) -> np.ndarray:
     """Copy an array to memory, aligned if it is large."""
-    if array.nbytes < LARGE or array.dtype.hasobject:
+    if array.nbytes < LEAST_ALIGNED or array.dtype.hasobject:
         return np.array(array, subok=False)
     copy = empty_aligned(array.shape, array.dtype)
     copy[...] = array

@@ -10,7 +10,7 @@ from typing import Any
 
 SECTION = re.compile(r"^ *(Args|Attributes):\s*$")
 ENTRY = re.compile(r"^( +)(\*{0,2}\w+(?:, \w+)*): (.*)$")
-AS_IN = re.compile(r"As in (\w+)\. ?(.*)$")
+CROSS_REFERENCE = re.compile(r"As in (\w+)\. ?(.*)$")
 
 
 @cache
@@ -32,7 +32,7 @@ def described_arguments(constructor: Callable[..., Any]) -> Mapping[str, str]:
                 texts[name].append(line.strip())
     helps = {name: " ".join(part for part in text if part).replace("`", "") for name, text in texts.items()}
     for name, help in helps.items():
-        if reference := AS_IN.match(help):
+        if reference := CROSS_REFERENCE.match(help):
             module = constructor.__module__
             places = (sys.modules.get(place) for place in (module, module.rpartition(".")[0]))
             other = next(filter(None, (getattr(place, reference[1], None) for place in places)), None)

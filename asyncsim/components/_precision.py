@@ -34,15 +34,15 @@ def require_precision(component: Traced, dtype: Any, without: Collection[str] = 
     # A static number chooses code, which may be Python's in double precision, so it may be as near to 0 as it likes.
     chosen = {name: value for name in component._static if isinstance(value := getattr(component, name), float)}
     for name, value in (values | chosen).items():
-        if name in checks and (error := _refusal(partial(checks[name], name, _rounded(value, float, dtype)))):
+        if name in checks and (error := _refusal(partial(checks[name], name, _round(value, float, dtype)))):
             raise _invalid(name, value, dtype, error)
     values = {name: value for name, value in values.items() if any(map(_is_floating, jax.tree.leaves(value)))}
     if not values:
         return
     # Numbers that must fit together are compared in the precision of the replay, or as plain numbers.
-    errors = [_refusal(partial(_check, component, _rounded(values, kind, dtype))) for kind in (dtype.type, float)]
+    errors = [_refusal(partial(_check, component, _round(values, kind, dtype))) for kind in (dtype.type, float)]
     if errors[0] and errors[1]:
-        alone = ({name: _rounded(value, float, dtype)} for name, value in values.items())
+        alone = ({name: _round(value, float, dtype)} for name, value in values.items())
         wrong = [name for single in alone if _refusal(partial(_check, component, single)) for name in single]
         name = (wrong or list(values))[0]
         raise _invalid(name, values[name], dtype, errors[1])
@@ -56,7 +56,7 @@ def _require_nonzero(name: str, value: Any, dtype: np.dtype) -> None:
         raise ValueError(f"`{name}` must not become 0 in {dtype.name}; got {float(numbers[lost].flat[0])!r}. {REMEDY}")
 
 
-def _rounded(value: Any, kind: Callable[[Any], Any], dtype: np.dtype) -> Any:
+def _round(value: Any, kind: Callable[[Any], Any], dtype: np.dtype) -> Any:
     """Return a value with less precise numbers: scalars of this kind, arrays of their own type or of `dtype`."""
 
     def rounded(part: Any) -> Any:
@@ -87,7 +87,7 @@ def _refusal(check: Callable[[], Any]) -> ValueError | None:
 def _invalid(name: str, value: Any, dtype: np.dtype, error: ValueError) -> ValueError:
     return ValueError(
         f"`{name}` must be valid in {dtype.name} as well; {brief(value)} becomes "
-        f"{brief(_rounded(value, float, dtype))}, and {str(error).rstrip('.')}. {REMEDY}"
+        f"{brief(_round(value, float, dtype))}, and {str(error).rstrip('.')}. {REMEDY}"
     )
 
 

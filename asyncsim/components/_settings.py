@@ -42,8 +42,8 @@ CUSTOM = "custom"  # name of a choice that is an object of none of the classes w
 NONE = "none"  # name of a choice that is no object
 LAW = "law"  # kind of a setting that is a law of delays, and is set by its mean
 PART = "part"  # kind of a field that is no setting, because it holds components or functions
-BY_MEAN = "Changes the mean and keeps the coefficient of variation."
-KEPT = "Another one keeps the arguments that both have."
+LAW_HELP = "Changes the mean and keeps the coefficient of variation."
+CHOICE_HELP = "Another one keeps the arguments that both have."
 REQUIRED = inspect.Parameter.empty
 
 Values = Mapping[str, Any]  # path -> value
@@ -81,11 +81,11 @@ def arguments_of(constructor: Callable[..., Any]) -> Mapping[str, Argument]:
         about = fields[name].metadata if name in fields else {}
         options = _options_of(annotation, about) if is_class else None
         if options is not None:
-            text = about.get("choice") or f"{help} {KEPT}".strip()
+            text = about.get("choice") or f"{help} {CHOICE_HELP}".strip()
             usual = NONE if NONE in options else getattr(fields[name].default_factory, "name", None)
             field = Field(name, "text", text, default=usual, least=about.get("least", 1))
         elif is_law(annotation):
-            field = Field(name, LAW, f"{help} {BY_MEAN}".strip(), default=mean_of(default))
+            field = Field(name, LAW, f"{help} {LAW_HELP}".strip(), default=mean_of(default))
         elif is_class and (holds_components(annotation) or takes_functions(annotation)):
             field = Field(name, PART, help)
         else:

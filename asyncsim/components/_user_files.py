@@ -33,7 +33,7 @@ class Home(NamedTuple):
 
 
 PYTHON = Home(f"python {sys.version_info.major}.{sys.version_info.minor}")
-WITHOUT_FILE = Home("", own=True)
+HOME_WITHOUT_FILE = Home("", own=True)
 
 
 def home_of_file(path: str) -> Home:
@@ -46,24 +46,24 @@ def _home_of(path: str) -> Home:
     real = os.path.realpath(path)
     if real.startswith(_LIBRARY_FOLDER):
         return Home(LIBRARY)
-    for folder in _INSTALLED:
+    for folder in _INSTALLED_FOLDERS:
         if real.startswith(folder):
             package = real[len(folder) :].split(os.sep)[0].split(".")[0]
             return Home(f"{package} {_version(package)}")
-    if real.startswith(_STANDARD) or path.startswith("<frozen "):
+    if real.startswith(_STANDARD_FOLDERS) or path.startswith("<frozen "):
         return PYTHON
-    return Home("", own=True, path=real) if os.path.isfile(real) else WITHOUT_FILE
+    return Home("", own=True, path=real) if os.path.isfile(real) else HOME_WITHOUT_FILE
 
 
 _LIBRARY_FOLDER = os.path.realpath(Path(__file__).parents[1]) + os.sep
-_INSTALLED = tuple(
+_INSTALLED_FOLDERS = tuple(
     dict.fromkeys(
         os.path.realpath(folder) + os.sep
         for folder in (*site.getsitepackages(), site.getusersitepackages(), *sys.path)
         if os.path.basename(folder) in ("site-packages", "dist-packages")
     )
 )
-_STANDARD = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib"))
+_STANDARD_FOLDERS = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib"))
 
 
 def home_of_name(name: str) -> Home:
@@ -76,18 +76,18 @@ def home_of_name(name: str) -> Home:
 def home_of_module(module: types.ModuleType | None) -> Home:
     """Return where a module stands. One that is not there, or was typed in, is the user's."""
     if module is None:
-        return WITHOUT_FILE
+        return HOME_WITHOUT_FILE
     file = getattr(module, "__file__", None)
     if file is not None:
         return home_of_file(file)
     places = [*getattr(module, "__path__", [])]  # of a namespace package
     if places:
         home = home_of_file(os.path.join(places[0], "__init__.py"))
-        return WITHOUT_FILE if home.own else home
+        return HOME_WITHOUT_FILE if home.own else home
     name, _, rest = module.__name__.partition(".")
     if rest:  # made by the package that it is in
         return home_of_name(module.__name__.rpartition(".")[0])
-    return PYTHON if name in sys.stdlib_module_names and name != "__main__" else WITHOUT_FILE
+    return PYTHON if name in sys.stdlib_module_names and name != "__main__" else HOME_WITHOUT_FILE
 
 
 def own_modules() -> list[types.ModuleType]:

@@ -19,7 +19,7 @@ from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import COMMITTED, DOWN, Spans, gaps, jobs, joined, spells, union
 
 ROUNDING = 1e-12  # share of the time below which waiting is an error of rounding
-UNSIZED = (Pipeline, Rollouts)  # clusters whose messages are not updates
+UNSIZED_CLUSTERS = (Pipeline, Rollouts)  # clusters whose messages are not updates
 BYTES = ("bytes_up", "bytes_down")  # of a run's summary
 STAGES = ("download", "compute", "upload", "queue", "service")  # of a job, in their order
 
@@ -181,7 +181,7 @@ def sizes(of: Any) -> dict[str, Any]:
     scenario = getattr(of, "scenario", of)
     if not all(hasattr(scenario, name) for name in ("cluster", "rule", "workload")):
         raise ValueError(f"`of` must be a Scenario, a Result or a Run; got {type(of).__name__}. Give sizes yourself.")
-    if isinstance(scenario.cluster, UNSIZED):
+    if isinstance(scenario.cluster, UNSIZED_CLUSTERS):
         kind, remedy = type(scenario.cluster).__name__, "Give `message_bytes` and `parameter_bytes` to `cost`."
         raise ValueError(f"`of` must be about updates; the messages of a {kind} are others. {remedy}")
     return sizes_of(scenario.rule, _parameters(of.run if scenario is not of else scenario), scenario.cluster)

@@ -130,7 +130,7 @@ MOST_ALPHA = 1e12  # all shares are equal to six digits
 LEAST_CV, MOST_CV = 1e-6, 1e6  # of sizes that are equal, or of which one is all, beyond which numbers overflow
 UNLABELLED = ("iid", "quantity")  # ways to share sequences out
 OWN = "own"  # `by` of a partition that the caller made, in words
-USUAL = (("least", 1), ("seed", 0), ("weighting", EQUAL))
+SHARING_DEFAULTS = (("least", 1), ("seed", 0), ("weighting", EQUAL))
 SMALLEST = -100.0  # logarithm of the smallest share, relative to the largest: smaller ones never become an example
 MOST_SCALINGS = 100  # of a table of shares, after which examples are moved one by one
 
@@ -276,7 +276,7 @@ class Partition(Dataset):
         return iter(self.parts)
 
     def __repr__(self) -> str:
-        changed = {key: value for key, value in self.settings().items() if (key, value) not in USUAL}
+        changed = {key: value for key, value in self.settings().items() if (key, value) not in SHARING_DEFAULTS}
         texts = [
             self.name,
             counted(len(self), "worker"),

@@ -183,7 +183,7 @@ def _split(sequences: NDArray[Any], share: float) -> tuple[NDArray[Any], NDArray
 
 
 # A mistyped path must not become a text of its own: one line that begins as a path or ends in a suffix.
-LIKE_A_PATH = re.compile(r"(?=.{1,255}\Z)(?:(?:[~/]|\.{1,2}/|[A-Za-z]:\\).*|.*\w\.[a-z0-9]{1,5})")
+PATH_PATTERN = re.compile(r"(?=.{1,255}\Z)(?:(?:[~/]|\.{1,2}/|[A-Za-z]:\\).*|.*\w\.[a-z0-9]{1,5})")
 
 
 def _source(name: str, value: Any) -> str:
@@ -192,7 +192,7 @@ def _source(name: str, value: Any) -> str:
         raise ValueError(f"`{name}` must be {PYTHON!r}, a file, or a text; got {checks.brief(value)}.")
     if value == PYTHON:
         return PYTHON
-    if isinstance(value, str) and not (LIKE_A_PATH.fullmatch(value) or os.path.isfile(os.path.expanduser(value))):
+    if isinstance(value, str) and not (PATH_PATTERN.fullmatch(value) or os.path.isfile(os.path.expanduser(value))):
         return value
     path = Path(value).expanduser().absolute()
     if not path.is_file():

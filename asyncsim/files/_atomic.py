@@ -19,7 +19,7 @@ _REMEDIES = {
     errno.ENOTDIR: "A folder is needed where a file is: choose an existing folder",
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Choose an existing folder that can be written to"),
 }
-_OTHERWISE = "Free some space, or choose an existing folder that can be written to"
+_DEFAULT_REMEDY = "Free some space, or choose an existing folder that can be written to"
 
 # A text near the beginning of each file of asyncsim's, by which it is told from one of the user's, and the first bytes,
 # which a file has that was truncated before the text. JSON has its text at the end.
@@ -31,7 +31,7 @@ _MARKS = {
 }
 _JSON_MARKS = (f'"{ABOUT}"'.encode(), b'"asyncsim store"')
 _HEAD = 1 << 12  # bytes in which the text stands
-_UNTOLD = 64  # bytes that a truncated file may have at most if its text is missing
+_MOST_TRUNCATED = 64  # bytes that a truncated file may have at most if its text is missing
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS)  # errors of file systems that cannot flush
 
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
@@ -47,7 +47,7 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
         if sync:
             flush(target.parent)
     except OSError as error:
-        remedy = f"{_REMEDIES.get(error.errno or 0, _OTHERWISE)}; nothing there was changed."
+        remedy = f"{_REMEDIES.get(error.errno or 0, _DEFAULT_REMEDY)}; nothing there was changed."
         reason = f"could not be written: {error.strerror or error}"
         raise OSError(error.errno, f"`path` {str(target)!r} {reason}. {remedy}") from error
     finally:
@@ -101,7 +101,7 @@ def is_foreign(path: Path) -> bool:
     if path.suffix == ".json":
         return not any(mark in content for mark in _JSON_MARKS) and _is_whole_or_no_json(content)
     mark, beginning = _MARKS.get(path.suffix, (b"", b""))
-    return mark not in content and not (len(content) < _UNTOLD and content.startswith(beginning))
+    return mark not in content and not (len(content) < _MOST_TRUNCATED and content.startswith(beginning))
 
 
 def _is_whole_or_no_json(content: bytes) -> bool:

@@ -25,7 +25,12 @@ from asyncsim.components._user_files import LIBRARY, hash_files, home_of_file, h
 
 MAIN = "__main__"
 ALIAS = "__mp_main__"  # the name of the main program where another process imports it, as in Python's multiprocessing
-PLAIN = (type, ABCMeta, EnumMeta, type(type("Protocol", (), {})))  # metaclasses of which cloudpickle makes classes
+PLAIN_METACLASSES = (
+    type,
+    ABCMeta,
+    EnumMeta,
+    type(type("Protocol", (), {})),
+)  # metaclasses of which cloudpickle makes classes
 HEAP = getattr(copyreg, "_HEAPTYPE", 1 << 9)  # flag of classes that Python code defines
 
 Reach = Callable[[str, dict[str, Any]], bytes]
@@ -51,7 +56,7 @@ def needs_import(kind: type) -> bool:
     if any(base.__module__.partition(".")[0] == LIBRARY for base in kind.__mro__):
         return False  # The library's own classes register their subclasses.
     has_hook = any("__init_subclass__" in vars(base) and home_of_name(base.__module__).own for base in kind.__mro__)
-    return type(kind) not in PLAIN or has_hook or is_registered(kind)
+    return type(kind) not in PLAIN_METACLASSES or has_hook or is_registered(kind)
 
 
 def is_registered(kind: type) -> bool:

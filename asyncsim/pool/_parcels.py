@@ -24,13 +24,18 @@ from asyncsim.files._atomic import atomic_write, require_own
 from asyncsim.files._hash import hash_parts
 from asyncsim.pool._imports import Reach, address_of, import_from, is_registered, needs_import
 
-LARGE = 16_384  # bytes from which an array is a file
+LEAST_FILED = 16_384  # bytes from which an array is a file
 MOST_LOADED = 64  # files that a process has at hand
 COMPILED = "PjitFunction"  # the type of the functions that `jax.jit` returns
 CUSTOM = "custom_vjp"  # the type of JAX's functions with a derivative of their own, which copy by a call of the type
-KEPT_OF_COMPILED = ("__wrapped__", "__name__", "__qualname__", "__module__", "__doc__")
-NOT_CARRIED = ("__builtins__", "__loader__", "__spec__", "__cached__")  # names that Python sets in every module
-CANNOT = (pickle.PicklingError, AttributeError, TypeError, RecursionError)  # errors of objects that cannot travel
+COMPILED_ATTRIBUTES = ("__wrapped__", "__name__", "__qualname__", "__module__", "__doc__")
+MODULE_ATTRIBUTES = ("__builtins__", "__loader__", "__spec__", "__cached__")  # names that Python sets in every module
+TRAVEL_ERRORS = (
+    pickle.PicklingError,
+    AttributeError,
+    TypeError,
+    RecursionError,
+)  # errors of objects that cannot travel
 
 Modules = Collection[types.ModuleType]
 
@@ -49,9 +54,9 @@ class Packer:
 
         def keep_inside(buffer: pickle.PickleBuffer) -> bool:
             array = buffer.raw()
-            if array.nbytes >= LARGE:
+            if array.nbytes >= LEAST_FILED:
                 names.append(self._name(array))
-            return array.nbytes < LARGE
+            return array.nbytes < LEAST_FILED
 
         def begin() -> Callable[[pickle.PickleBuffer], bool]:
             # An attempt that failed may have collected names already.
@@ -105,7 +110,7 @@ def dumps(
             file = io.BytesIO()
             try:
                 _Pickler(file, names, begin(), reach=way).dump(value)
-            except CANNOT as error:
+            except TRAVEL_ERRORS as error:
                 # The first error says what is wrong, unless a later one names the class.
                 reason = error if reason is None or isinstance(error, CannotImport) else reason
             else:
@@ -152,7 +157,7 @@ class _Pickler(cloudpickle.Pickler):
             return types.ModuleType, (obj.__name__,), state, None, None, _fill
         if type(obj).__name__ == COMPILED and hasattr(obj, "__wrapped__"):
             function, arguments, state, *_ = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-            about = {name: vars(obj)[name] for name in KEPT_OF_COMPILED if name in vars(obj)}
+            about = {name: vars(obj)[name] for name in COMPILED_ATTRIBUTES if name in vars(obj)}
             return function, arguments, (state, about), None, None, _compiled
         if type(obj).__name__ == CUSTOM and type(obj).__module__.startswith("jax"):
             return object.__new__, (type(obj),), vars(obj)
@@ -162,7 +167,7 @@ class _Pickler(cloudpickle.Pickler):
         return super().reducer_override(obj)
 
     def _travels(self, name: str, part: Any) -> bool:
-        if name in NOT_CARRIED:
+        if name in MODULE_ATTRIBUTES:
             return False
         try:
             _Pickler(io.BytesIO(), self.modules, lambda buffer: False, parts=False, reach=self.reach).dump(part)

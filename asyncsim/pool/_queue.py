@@ -25,9 +25,9 @@ MOST_DEATHS = 3  # of processes, until their task is discarded
 MOST_TROUBLES = 3  # of workers that cannot compute a task, until the queue stops
 RESUMES = "Results are kept, and the same sweep goes on once this is repaired."
 PAUSE = 0.2  # seconds until tasks that other processes compute are looked at again
-FOR_EVER = "Leave it out to wait for ever."
-WARNED_AFTER = 60.0  # seconds of waiting, until a warning says for whom
-SEARCHED = 64  # tasks of a program, among which one with a known schedule is preferred
+WAIT_REMEDY = "Leave it out to wait for ever."
+WARNING_SECONDS = 60.0  # seconds of waiting, until a warning says for whom
+MOST_SEARCHED = 64  # tasks of a program, among which one with a known schedule is preferred
 
 
 class Stopped(RuntimeError):
@@ -42,7 +42,7 @@ class Patience:
     """Waiting for other processes."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        self.seconds = None if seconds is None else checks.require_not_negative("patience", seconds, remedy=FOR_EVER)
+        self.seconds = None if seconds is None else checks.require_not_negative("patience", seconds, remedy=WAIT_REMEDY)
         self.since: float | None = None
         self.warned = False
 
@@ -60,7 +60,7 @@ class Patience:
                 f"Waited {waited:.0f} seconds for {whom()}, as long as `patience` allows. Results are kept, and the "
                 "same sweep goes on."
             )
-        if waited >= WARNED_AFTER and not self.warned:
+        if waited >= WARNING_SECONDS and not self.warned:
             self.warned = True
             limit = "" if self.seconds is not None else " `patience` limits the time (`--patience SECONDS`)."
             warnings.warn(f"Waiting for {whom()} since {waited:.0f} seconds.{limit}", stacklevel=3)
@@ -172,7 +172,9 @@ class Queue(Generic[T]):
             program = max(free, key=lambda name: len(self.programs[name]))
         tasks, schedules_of_others = self.programs[program], {other.schedule for other in others}
         # False sorts before True: this slot's own schedule first, then one that no other slot simulates.
-        order = [(task.schedule != schedule, task.schedule in schedules_of_others) for task in islice(tasks, SEARCHED)]
+        order = [
+            (task.schedule != schedule, task.schedule in schedules_of_others) for task in islice(tasks, MOST_SEARCHED)
+        ]
         place = order.index(min(order))
         task = tasks[place]
         del tasks[place]

@@ -28,11 +28,12 @@ from typing import Any, Generic, Protocol, TypeVar
 from asyncsim._memory import cores
 from asyncsim.store import _lease as lease
 
-KILLED = "KilledWorker"  # Dask's name for the death of every process on which it tried a task
+KILLED_WORKER = "KilledWorker"  # Dask's name for the death of every process on which it tried a task
 GRACE = 5.0  # seconds in which a process may end by itself before it is killed: beyond its limit, or with a checkpoint
 SAFE_PATH = "PYTHONSAFEPATH"  # environment variable with which Python leaves the working directory out
-SHOWN = 3  # workers that a message names
-AHEAD = 2  # tasks that a process of an executor has at once: one to compute, one to begin with when that is done
+MOST_NAMED = 3  # workers that a message names
+# Tasks that a process of an executor has at once: one to compute, one to begin with when that is done.
+TASKS_PER_PROCESS = 2
 
 Call = tuple[Callable[[Any], Any], Any]  # a function and its argument, both picklable
 
@@ -187,7 +188,7 @@ def slots(
     Processes of this machine get the settings of JAX, by name.
     """
     if executor is not None:
-        room = [Slot[Any](check, executor, AHEAD * processes_of(executor), owned=False)]
+        room = [Slot[Any](check, executor, TASKS_PER_PROCESS * processes_of(executor), owned=False)]
     else:
         room = [
             Slot[Any](check, settings=settings or {})
@@ -229,14 +230,14 @@ def reason_of(error: BaseException) -> str:
 
 def listed(troubled: Mapping[str, str]) -> str:
     """Return workers and why each cannot compute, the first few of them."""
-    words = [f"{worker} ({reason.rstrip('.')})" for worker, reason in [*troubled.items()][:SHOWN]]
+    words = [f"{worker} ({reason.rstrip('.')})" for worker, reason in [*troubled.items()][:MOST_NAMED]]
     rest = len(troubled) - len(words)
     return ", ".join([*words, *([f"and {rest:,} more"] if rest else [])])
 
 
 def is_death(error: BaseException) -> bool:
     """Return whether an error says that a process died."""
-    return isinstance(error, BrokenExecutor) or type(error).__name__ == KILLED
+    return isinstance(error, BrokenExecutor) or type(error).__name__ == KILLED_WORKER
 
 
 @contextmanager

@@ -96,14 +96,14 @@ LANES = "lanes"  # entry of a description, and a column of a sweep's table
 
 def in_lane(scenario: Scenario, most: int, of: int, place: int) -> Scenario:
     """Return the scenario as one that is computed in one of several lanes."""
-    return _described(scenario, {**scenario.description, LANES: {"most": most, "of": of, "place": place}})
+    return _with_description(scenario, {**scenario.description, LANES: {"most": most, "of": of, "place": place}})
 
 
 def outside_lanes(scenario: Scenario) -> Scenario:
     """Return the scenario as one that `asyncsim.run` computes."""
     if LANES not in scenario.description:
         return scenario
-    return _described(scenario, {name: value for name, value in scenario.description.items() if name != LANES})
+    return _with_description(scenario, {name: value for name, value in scenario.description.items() if name != LANES})
 
 
 def as_described(scenario: Scenario, description: Mapping[str, Any]) -> Scenario:
@@ -117,7 +117,7 @@ def lanes_of(scenario: Scenario) -> int | None:
     return scenario.description.get(LANES, {}).get("most")
 
 
-def _described(scenario: Scenario, description: dict[str, Any]) -> Scenario:
+def _with_description(scenario: Scenario, description: dict[str, Any]) -> Scenario:
     # Both are cached properties, whose values a copy of a frozen dataclass can hold in advance.
     changed = copy(scenario)
     vars(changed).update(description=description, digest=hash_of(description))

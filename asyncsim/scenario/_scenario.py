@@ -61,7 +61,8 @@ from asyncsim.workloads import Workload
 from asyncsim.workloads._groups import group_of_each_leaf
 
 RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")  # by default, as far as the rule has them
-OFTEN = 5  # times per n commits: enough for a curve, whereas energies at every commit would make small models slow
+# Times per n commits: enough for a curve, whereas energies at every commit would make small models slow.
+RECORDS_PER_ROUND = 5
 RECORD_HELP = (  # of the flag, whose syntax differs from that of the argument
     "Metrics to record in addition to the loss: names separated by commas, each alone or as name=N for every N commits,"
     f" or the word none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}, and other "
@@ -243,7 +244,7 @@ class Scenario(Checked):
         n = self.workers
         if self.record is not None:
             return strides(self.record, n, self.reportable)
-        defaults = {name: max(1, n // OFTEN) for name in RECORD} | {"pi_median": n}
+        defaults = {name: max(1, n // RECORDS_PER_ROUND) for name in RECORD} | {"pi_median": n}
         return {name: stride for name, stride in defaults.items() if name in self.reportable}
 
     @cached_property

@@ -23,8 +23,8 @@ from asyncsim.components._families import FAMILIES
 from asyncsim.components._field import Field
 from asyncsim.components._replaced import replaced
 from asyncsim.components._settings import (
+    CHOICE_HELP,
     CUSTOM,
-    KEPT,
     NONE,
     Options,
     arguments_of,
@@ -122,28 +122,28 @@ class Tree:
     """
 
     cluster: Cluster | None  # or another kind of cluster. None in place of a recorded trace
-    rule: Rule = field(metadata={"choice": f"Update rule. {KEPT}"})
+    rule: Rule = field(metadata={"choice": f"Update rule. {CHOICE_HELP}"})
     proxy: Proxy | None
     local: Steps | None
     weight: Weight | None = field(
         metadata={
             "least": 2,  # A bare `limit` is a protocol's, and `exponent` a rule's.
-            "choice": f"Weight of gradients by their age, or none. {KEPT}",
+            "choice": f"Weight of gradients by their age, or none. {CHOICE_HELP}",
         }
     )
     step_schedule: StepSchedule | None = field(
         metadata={
             "least": 2,  # A bare `steps` is a rule's, and `final` says little.
-            "choice": f"Schedule by which the step size changes with the server's steps, or none. {KEPT}",
+            "choice": f"Schedule by which the step size changes with the server's steps, or none. {CHOICE_HELP}",
         }
     )
     global_rule: Rule | None = field(
         metadata={
             "least": 2,  # A bare `learning_rate` is that of the rule.
-            "choice": f"Rule of the global server of a hierarchy, or none, to add the regions' changes. {KEPT}",
+            "choice": f"Rule of the global server of a hierarchy, or none, to add the regions' changes. {CHOICE_HELP}",
         }
     )
-    compressor: Compressor | None = field(metadata={"choice": f"Compression of the rule's messages. {KEPT}"})
+    compressor: Compressor | None = field(metadata={"choice": f"Compression of the rule's messages. {CHOICE_HELP}"})
     error_feedback: bool = True
     workload: Workload = field(
         metadata={
@@ -166,7 +166,7 @@ class TreeWithData(Tree):
         metadata={
             "options": PARTITIONS,
             "least": 2,  # A bare `alpha` is a rule's or a workload's.
-            "choice": f"Who has which training examples: every worker all of them (none), or a part. {KEPT}",
+            "choice": f"Who has which training examples: every worker all of them (none), or a part. {CHOICE_HELP}",
         },
     )
 

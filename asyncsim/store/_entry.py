@@ -29,14 +29,15 @@ from asyncsim.files._json import read_owned, to_plain
 from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
 
-ASSEMBLED = ".unfinished"  # folder in an `out` folder, for results that replace those next to it once they are complete
+# Folder in an `out` folder, for results that replace those next to it once they are complete.
+ASSEMBLY_FOLDER = ".unfinished"
 # Files of a scenario's entry, of which the label is the last to go.
 RESULTS = (labels.TRACE, labels.RUN, labels.SUMMARY, labels.REPORT, labels.REPORT_PAGE, *labels.LABELS)
 PATIENCE = 1.0  # seconds to wait for a lease that another process holds
 PATIENCE_OF_MANY = 10.0  # the same, for one that is only held while files are written
-UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
-IN_STORE = re.compile(r"[0-9a-f]{16}\.(json|npz|bin)|clock")  # files in the folders of a store
-IN_MAKING = re.compile(r"[0-9a-f]{16}\.[0-9a-f]{16}")  # folders of entries that are assembled in a store
+PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS)
+STORE_FILE = re.compile(r"[0-9a-f]{16}\.(json|npz|bin)|clock")  # files in the folders of a store
+UNFINISHED_ENTRY = re.compile(r"[0-9a-f]{16}\.[0-9a-f]{16}")  # folders of entries that are assembled in a store
 MOVE = "Move it elsewhere, or choose another folder (`--out`)."
 
 
@@ -83,7 +84,7 @@ def remove_store(folder: Path) -> None:
             remove_unpublished(entry)
             _remove(entry, lambda name: False)
         elif entry.name in labels.STORE_FOLDERS:
-            _remove(entry, IN_STORE.fullmatch)
+            _remove(entry, STORE_FILE.fullmatch)
         elif is_digest(entry.name):
             remove_results(entry)
     _remove(folder, labels.STORE.__eq__)
@@ -92,7 +93,7 @@ def remove_store(folder: Path) -> None:
 def remove_unpublished(making: Path, running: Collection[str] = ()) -> None:
     """Remove entries that were being assembled, but those of scenarios that are running."""
     for entry in list(making.iterdir()):
-        if IN_MAKING.fullmatch(entry.name) and entry.name.partition(".")[0] not in running:
+        if UNFINISHED_ENTRY.fullmatch(entry.name) and entry.name.partition(".")[0] not in running:
             remove_results(entry)
 
 
@@ -141,7 +142,7 @@ class Folder:
         """Make the folder this study's, or find that it is, and hand out the folder in which to assemble the entry."""
         self._refuse_others_place(study.digest)
         make_folder(self.path)
-        for name in (ASSEMBLED, self.store):
+        for name in (ASSEMBLY_FOLDER, self.store):
             if name:
                 require_no_link(self / name)
         with ExitStack() as until_done:
@@ -177,7 +178,7 @@ class Folder:
                 with suppress(OSError):  # A folder with files of the user stays.
                     entry.path.rmdir()
         except OSError as error:
-            if error.errno not in UNWRITABLE:
+            if error.errno not in PERMISSION_ERRORS:
                 raise
 
     @property
@@ -194,7 +195,7 @@ class Folder:
 
     @property
     def _assembled(self) -> "Folder":
-        return replace(self, path=self / ASSEMBLED)
+        return replace(self, path=self / ASSEMBLY_FOLDER)
 
     def _place_of_work(self, study: Study, force: bool, origin: Mapping[str, Any] | None) -> "Folder":
         work, assembled = self, self._assembled
@@ -281,7 +282,7 @@ def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
         try:
             mine = until_done.enter_context(lease.hold(file, PATIENCE if patience is None else patience))
         except OSError as error:
-            if error.errno not in UNWRITABLE:
+            if error.errno not in PERMISSION_ERRORS:
                 reason = error.strerror or str(error)
                 message = f"`out` {str(folder)!r} cannot be locked: {reason}. Choose another folder (`--out`)."
                 raise OSError(error.errno, message) from error

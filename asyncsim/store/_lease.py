@@ -31,10 +31,10 @@ from asyncsim.files._hash import hash_parts
 from asyncsim.files._json import read_json
 
 SUFFIX = ".json"
-SHOWN = 60  # characters of a command
-LASTS = 60.0  # seconds for which a process on another host counts as alive that does not renew its file
-RENEWED = LASTS / 4  # seconds from one renewal to the next: a slow file system may miss one
-AHEAD = 1.0  # seconds in the future that two readings of the clock of a coarse file system may differ
+MOST_CHARACTERS = 60  # characters of a command
+LEASE_SECONDS = 60.0  # seconds for which a process on another host counts as alive that does not renew its file
+RENEWAL_SECONDS = LEASE_SECONDS / 4  # seconds from one renewal to the next: a slow file system may miss one
+CLOCK_TOLERANCE = 1.0  # seconds in the future that two readings of the clock of a coarse file system may differ
 LARGEST = 1 << 24  # bytes of a lease, far more than that of the longest batch
 BEGINNING = b'{"host": '  # first bytes of every lease
 PAUSE = 0.02  # seconds until a lease that another process holds is tried again
@@ -136,7 +136,7 @@ def this_process() -> dict[str, Any]:
         "process": os.getpid(),
         "started": _start_of(os.getpid()),
         "since": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S"),
-        "command": truncate(command, SHOWN),
+        "command": truncate(command, MOST_CHARACTERS),
     }
 
 
@@ -147,11 +147,11 @@ def is_void(file: Path, holder: Mapping[str, Any]) -> bool:
     now = _read_time(file.parent)
     try:
         age = now - file.lstat().st_mtime
-        if age < -AHEAD:
+        if age < -CLOCK_TOLERANCE:
             _set_time(file, now)
     except OSError:
         return False
-    return age > LASTS
+    return age > LEASE_SECONDS
 
 
 def is_here(holder: Mapping[str, Any]) -> bool:
@@ -191,12 +191,12 @@ def host_of(holder: Mapping[str, Any]) -> str:
 
 def _printable(value: object) -> str:
     """Convert a value of a lease, which may be damaged, to a short text that every terminal shows."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(value)[:SHOWN])
+    return "".join(letter if letter.isprintable() else "?" for letter in str(value)[:MOST_CHARACTERS])
 
 
 def _create(path: Path, about: Mapping[str, Any]) -> bool:
     """Create a lease, unless there is one, and renew it as long as it is held."""
-    content = json.dumps({**_described(os.getpid()), **about}).encode()
+    content = json.dumps({**_describe_process(os.getpid()), **about}).encode()
     temporary = temporary_path(path)
     try:
         temporary.write_bytes(content)
@@ -232,7 +232,7 @@ def _release(path: Path) -> None:
 
 
 @cache
-def _described(process: int) -> dict[str, Any]:
+def _describe_process(process: int) -> dict[str, Any]:
     del process  # The key: a forked process is another one.
     return this_process()
 
@@ -245,7 +245,7 @@ def _renewing(process: int) -> None:
 
 def _renew_all() -> None:
     while True:
-        time.sleep(RENEWED)
+        time.sleep(RENEWAL_SECONDS)
         for path in _held.copy():
             with suppress(OSError):
                 _set_time(Path(path), _read_time(Path(path).parent))

@@ -23,7 +23,7 @@ from asyncsim.store._labels import (
 from asyncsim.store._sweeps import read_sweeps
 
 ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}
-WHEN = "when"  # name of the time of a run: its texts sort in the order of time
+TIME_COLUMN = "when"  # name of the time of a run: its texts sort in the order of time
 KIND = "kind"  # entry whose value stands for the whole part, as in "rules.gem"
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
@@ -116,7 +116,7 @@ def values_of(name: str, info: RunInfo, tags: Iterable[str] = ()) -> dict[str, A
     for path, value in paths.items():
         short.setdefault(path.rpartition(".")[2], value)
     when = datetime.fromtimestamp(info.when).isoformat(" ")  # People read local time.
-    folder = {"name": name, "tags": ",".join(tags), "kind": info.kind, "state": info.state, WHEN: when}
+    folder = {"name": name, "tags": ",".join(tags), "kind": info.kind, "state": info.state, TIME_COLUMN: when}
     summary = info.summary if info.kind == "scenario" else {}
     labels = info.origin.get("rebuild", {}).get("labels") if info.kind == "scenario" else None
     labels = labels if isinstance(labels, dict) else {}
@@ -144,7 +144,7 @@ def condition(text: str) -> Condition:
         raise ValueError(f"`--where` must be a field, a comparison and a value, as in 'workers>10'; got {brief(text)}.")
     field, sign, value = match.groups()
     try:
-        bound: float | str = value if field == WHEN else float(value)
+        bound: float | str = value if field == TIME_COLUMN else float(value)
     except ValueError:
         bound = value.strip("'\"")
         if sign not in ("=", "==", "!="):

@@ -94,13 +94,13 @@ def _similar(path: Path) -> str | None:
 
 MOST_BYTES = 120  # bytes of a name: file systems take 255, and suffixes need some of them
 DIGITS = 8  # digits of the digest in a name that does not say everything
-UNSAFE = re.compile(r"[^\w.+-]")
+UNSAFE_CHARACTER = re.compile(r"[^\w.+-]")
 
 
 def folder_name(base: str, changes: Mapping[str, Any], digest: str) -> str:
     """Return the name of the folder for a study with some fields changed."""
     texts = {name: value_text(value) for name, value in changes.items()}
-    safe = {name: UNSAFE.sub("-", text) for name, text in texts.items()}
+    safe = {name: UNSAFE_CHARACTER.sub("-", text) for name, text in texts.items()}
     name = ",".join([base, *(f"{field}={text}" for field, text in safe.items())])
     lossy = any(isinstance(changes[field], str) and safe[field] != texts[field] for field in safe)
     if not lossy and len(name.encode()) <= MOST_BYTES:

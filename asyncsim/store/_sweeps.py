@@ -13,7 +13,7 @@ from asyncsim.files._hash import is_digest
 from asyncsim.files._json import read_owned, write_owned
 from asyncsim.store._labels import SWEEPS
 
-FORM = ("common", "fields", "rows", "labels", "when")  # entries of the file
+ENTRY_NAMES = ("common", "fields", "rows", "labels", "when")  # entries of the file
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _read(path: Path) -> SweepSettings | None:
     if not (has_lists and isinstance(content["common"], dict) and isinstance(content["when"], str)):
         return None
     is_table = all(len(row) == 1 + len(fields) and is_digest(row[0]) for row in rows)
-    return SweepSettings(**{name: content[name] for name in FORM}) if is_table else None
+    return SweepSettings(**{name: content[name] for name in ENTRY_NAMES}) if is_table else None
 
 
 def _is_list_of(kind: type, value: Any) -> bool:

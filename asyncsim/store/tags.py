@@ -29,10 +29,19 @@ FILE = "tags.json"
 FORMAT_VERSION = 1
 PATIENCE = 10.0  # seconds to wait for other processes, each of which takes milliseconds
 MOST_LETTERS = 100  # letters of a name
-INVISIBLE = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")  # categories of letters that nobody sees, but blanks
-FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # invisible letters of other categories
+INVISIBLE_CATEGORIES = (
+    "Cc",
+    "Cf",
+    "Cn",
+    "Co",
+    "Cs",
+    "Zl",
+    "Zp",
+    "Zs",
+)  # categories of letters that nobody sees, but blanks
+INVISIBLE_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # invisible letters of other categories
 MOST_SEARCHED = 2000  # folders in which one that has moved is looked for
-THERE, DANGLING, CHANGED = "there", "dangling", "changed"  # states of a tag
+PRESENT, DANGLING, CHANGED = "there", "dangling", "changed"  # states of a tag
 
 
 class Tag(NamedTuple):
@@ -57,7 +66,7 @@ class Tag(NamedTuple):
         """Whether the place is "there", "dangling" where nothing is any more, or holds another study ("changed")."""
         if not self.place.exists():
             return DANGLING
-        return THERE if self.digest in (None, digest_of(self.place)) else CHANGED
+        return PRESENT if self.digest in (None, digest_of(self.place)) else CHANGED
 
 
 def add(place: str | os.PathLike[str], name: str | None = None, *, move: bool = False) -> Tag:
@@ -196,7 +205,9 @@ def require_name(name: object) -> str:
 def _is_invisible(letter: str) -> bool:
     """Tell whether nobody sees a letter, or it turns the direction of others, so that two names can look the same."""
     is_selector = 0xFE00 <= ord(letter) <= 0xFE0F or 0xE0100 <= ord(letter) <= 0xE01EF
-    return letter != " " and (unicodedata.category(letter) in INVISIBLE or letter in FILLERS or is_selector)
+    return letter != " " and (
+        unicodedata.category(letter) in INVISIBLE_CATEGORIES or letter in INVISIBLE_LETTERS or is_selector
+    )
 
 
 def require_path(place: object) -> str:

@@ -36,7 +36,7 @@ from asyncsim.study._summary import loss_before_training
 from asyncsim.study._work import obtain
 from asyncsim.study.table import record_sweep, settings_of_sweep
 
-LISTED = 8  # names that one line shows
+MOST_NAMES = 8  # names that one line shows
 
 
 @checked
@@ -88,8 +88,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         names = [*self.scenarios]
-        ellipsis = ", …" if len(names) > LISTED else ""
-        return f"Comparison({len(names)} scenarios: {', '.join(names[:LISTED])}{ellipsis})"
+        ellipsis = ", …" if len(names) > MOST_NAMES else ""
+        return f"Comparison({len(names)} scenarios: {', '.join(names[:MOST_NAMES])}{ellipsis})"
 
     @cached_property
     def digest(self) -> str:
@@ -286,7 +286,7 @@ def unequal_lengths(scenarios: Iterable[Scenario]) -> str:
         return ""
     words = [f"{seconds:g} s" if total is None else f"{total:,} commits" for total, seconds, _ in lengths]
     several = [*dict.fromkeys(words)]
-    return f"lengths differ: {', '.join(several[:LISTED])}{', …' * (len(several) > LISTED)}"
+    return f"lengths differ: {', '.join(several[:MOST_NAMES])}{', …' * (len(several) > MOST_NAMES)}"
 
 
 def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:

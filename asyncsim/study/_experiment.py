@@ -123,7 +123,7 @@ class Experiment:
     @cached_property
     def description(self) -> dict[str, Any]:
         """As `describe`, but not to be changed."""
-        arguments = {field.name: _described(field.value) for field in self.fields()}
+        arguments = {field.name: _describe_argument(field.value) for field in self.fields()}
         functions = {"compute": self.compute, "draw": self.draw, "movie": self.movie}
         return {
             "experiment": self.compute.__name__,
@@ -236,7 +236,7 @@ def summary_of(numbers: Numbers) -> dict[str, Any]:
     return {name: to_plain(array) for name, array in numbers.items() if array.shape in ((), shape)}
 
 
-def _described(value: Any) -> Any:
+def _describe_argument(value: Any) -> Any:
     if isinstance(value, str) and os.path.isfile(value):  # `Path.is_file` refuses texts that are too long for a name.
         return {"file": value, "hash": code.hash_array(np.fromfile(value, np.uint8)).hex()[:16]}
     return describe(value)

@@ -22,8 +22,8 @@ from asyncsim.scenario._scenario import Scenario, field_named
 from asyncsim.scenario._tree import STUDY_FIELDS
 
 # Names of columns that a table has anyway.
-TAKEN = frozenset({*STUDY_FIELDS, *METRICS, *SPENT, LANES, "status", "digest", "reason", "runs"})
-SEVERAL = (list, range, np.ndarray)  # types whose items are several values of a field. A tuple is one value.
+RESERVED_COLUMNS = frozenset({*STUDY_FIELDS, *METRICS, *SPENT, LANES, "status", "digest", "reason", "runs"})
+SEQUENCE_TYPES = (list, range, np.ndarray)  # types whose items are several values of a field. A tuple is one value.
 
 
 class Alternative(NamedTuple):
@@ -228,7 +228,7 @@ def alternatives(name: str, values: Any) -> list[Alternative]:
         return [Alternative({name: value}, {}) for value in axis_of(name, values)]
     if not values:
         raise ValueError(f"`{name}` must have at least one case; got an empty mapping.")
-    if name in TAKEN:
+    if name in RESERVED_COLUMNS:
         raise ValueError(f"`{name}` is another column of the table. Name the cases otherwise, as in case={{…}}.")
     return [point for case, settings in values.items() for point in _points(name, case, settings)]
 
@@ -248,7 +248,9 @@ def _points(axis: str, case: Any, settings: Any) -> list[Alternative]:
         raise ValueError(
             f"`{axis}` is a field that its case {case!r} sets. Name the cases otherwise, as in case={{…}}."
         )
-    listed = {name: axis_of(name, value) if isinstance(value, SEVERAL) else [value] for name, value in settings.items()}
+    listed = {
+        name: axis_of(name, value) if isinstance(value, SEQUENCE_TYPES) else [value] for name, value in settings.items()
+    }
     return [Alternative(dict(zip(listed, values, strict=True)), {axis: case}) for values in product(*listed.values())]
 
 

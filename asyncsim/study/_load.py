@@ -239,11 +239,11 @@ def _origin_in(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _scenario(folder: Path, content: Mapping[str, Any]) -> Scenario:
     description = labels.description_in(content)
-    trace = _recorded(folder, description)
+    trace = _load_recorded(folder, description)
     return rebuild(description, _origin_in(content).get("rebuild"), digest=content[labels.DIGEST], trace=trace)
 
 
-def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
+def _load_recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
     """Read the recorded trace of a scenario from its folder, or None if it has none or the file is missing."""
     cluster = description.get("cluster")
     has_one = isinstance(cluster, Mapping) and "trace" in cluster
@@ -255,7 +255,7 @@ def _comparison(folder: Path, content: Mapping[str, Any]) -> Comparison:
     try:
         hints = origin.get("rebuild") or {}
         scenarios = {
-            name: rebuild(scenario, hints.get(name), trace=_recorded(members.get(name, folder), scenario))
+            name: rebuild(scenario, hints.get(name), trace=_load_recorded(members.get(name, folder), scenario))
             for name, scenario in labels.description_in(content)["scenarios"].items()
         }
         comparison = Comparison(scenarios, origin.get("title") or Comparison.title)

@@ -10,7 +10,7 @@ from asyncsim._metrics import ABSENT, cell, metric, spaced
 from asyncsim.study._columns import SEEDS, STATUS, column, require_numbers, rows_by, rows_in
 
 ERROR = "_error"  # end of the name of the column with the standard errors of another
-MEASURED = ("final_loss", "test_accuracy")  # columns whose means are taken if none is named
+DEFAULT_COLUMNS = ("final_loss", "test_accuracy")  # columns whose means are taken if none is named
 DIVERGED, DONE = "diverged_at", "done"
 MOST_DIGITS = 15  # digits that a number has in any case
 LEAST_FIXED, MOST_FIXED = 1e-4, 1e6  # sizes of a number between which it is written without an exponent
@@ -19,7 +19,7 @@ Columns = Mapping[str, np.ndarray]
 
 def means(table: Columns, all_fields: Sequence[str], columns: Sequence[str] = ()) -> tuple[dict[str, Any], list[str]]:
     """Take means over the seeds of every setting of the other fields, with their standard errors."""
-    chosen = list(columns) or [name for name in MEASURED if name in table and np.isfinite(table[name]).any()]
+    chosen = list(columns) or [name for name in DEFAULT_COLUMNS if name in table and np.isfinite(table[name]).any()]
     for name in chosen:
         require_numbers("columns", name, table)
     fields = [name for name in all_fields if name not in SEEDS]

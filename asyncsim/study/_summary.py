@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 
 from asyncsim._metrics import KEYS
-from asyncsim.costs._usage import UNSIZED, bytes_by, sizes_of
+from asyncsim.costs._usage import UNSIZED_CLUSTERS, bytes_by, sizes_of
 from asyncsim.engine import Run
 from asyncsim.files._json import to_plain
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import end_of_trace
 
-LEARNED = 0.05  # share of the initial loss by which it must fall: a network that gives every class even odds has not
+LEAST_FALL = 0.05  # share of the initial loss by which it must fall: a network that gives every class even odds has not
 
 
 def summarise(
@@ -51,7 +51,7 @@ def summarise(
 def bytes_sent(trace: Trace, run: Run, scenario: Scenario | None = None) -> dict[str, int | None]:
     """Count the bytes in both directions until the last replayed commit, or the end of a trace replayed as a whole."""
     cluster = scenario and scenario.cluster
-    if run.is_data or isinstance(cluster, UNSIZED):
+    if run.is_data or isinstance(cluster, UNSIZED_CLUSTERS):
         return {"bytes_up": None, "bytes_down": None}
     sizes = sizes_of(run.rule, run.central, cluster)
     whole = run.commits == len(trace)
@@ -69,4 +69,4 @@ def loss_before_training(trace: Trace, run: Run) -> float:
 def is_stuck(before: float, final: float) -> bool | None:
     """Tell whether a run failed to learn: its loss fell by less than a twentieth. None for a run that diverged."""
     is_known = np.isfinite(before) and np.isfinite(final)
-    return bool(final > before - LEARNED * abs(before)) if is_known else None
+    return bool(final > before - LEAST_FALL * abs(before)) if is_known else None

@@ -39,7 +39,7 @@ from asyncsim.study._store import Store
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a full disk, or of a used-up quota
+FULL_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a full disk, or of a used-up quota
 CACHED = 4  # schedules, workloads and blocks that a process has in memory
 VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
 Value = TypeVar("Value")
@@ -154,7 +154,7 @@ def _compute_missing(batch: Batch, store: Store, origin: Mapping[str, Any], run_
                 if result.require_scenario().digest in missing:  # All lanes are computed again if one is missing.
                     keep(result, seconds)
         except Exception as error:  # Lanes share their program, so none has a result without the others.
-            if isinstance(error, OSError) and error.errno in FULL:
+            if isinstance(error, OSError) and error.errno in FULL_DISK_ERRORS:
                 unwritten |= dict.fromkeys(part.digests, _explain_unwritten(store, error))
             else:
                 failed |= {scenario.digest: _fail(store, scenario, error) for scenario in part.scenarios}

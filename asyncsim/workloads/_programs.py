@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-MOST = 16  # signatures of one function
+MOST_SIGNATURES = 16  # signatures of one function
 
 
 class Programs:
@@ -32,7 +32,7 @@ class Programs:
         signature = structure, tuple(map(_kind, leaves)), static
         compiled = self._compiled.pop(signature, None) or self._compile()
         self._compiled[signature] = compiled
-        while len(self._compiled) > MOST:
+        while len(self._compiled) > MOST_SIGNATURES:
             self._compiled.popitem(last=False)
         return compiled
 

@@ -34,8 +34,8 @@ from asyncsim.workloads._groups import labels_by_leaf
 Params = Any  # any pytree of floating-point arrays
 Batch = Any  # any pytree of arrays
 COMMITS, JOBS = "commits", "jobs"
-LACKING = "gGmM"  # types that JAX lacks: of more digits than float64, and of times
-OF_ALL = ("groups", "counts", "training_loss")  # arguments that no compiled program depends on
+LACKING_TYPES = "gGmM"  # types that JAX lacks: of more digits than float64, and of times
+UNTRACED_ARGUMENTS = ("groups", "counts", "training_loss")  # arguments that no compiled program depends on
 
 
 class _MakesFunctions:
@@ -276,7 +276,7 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads", example="Quad
         """Return the name of a data set, and the other arguments without switches that are off."""
         parts = "" if self.parts is None else f" in {len(self.parts)} parts"
         data = [f"{self.data.name}{parts}"] if isinstance(self.data, Dataset) else []
-        names = sorted(arguments(type(self)), key=OF_ALL.__contains__)
+        names = sorted(arguments(type(self)), key=UNTRACED_ARGUMENTS.__contains__)
         values = {name: getattr(self, name) for name in names if name != "data"}
         settings = {name: value for name, value in values.items() if value is not None and value is not False}
         return data + [f"{name}={_short(settings[name])}" for name in settings if settings[name] is not COMMITS]
@@ -290,7 +290,7 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads", example="Quad
         _ = self._first  # From now on, `device_data` refuses entries that were replaced.
         workload = object.__new__(type(self))
         # With the defaults of these arguments, workloads that differ in them only share their programs.
-        defaults = {field.name: field.default for field in dataclasses.fields(self) if field.name in OF_ALL}
+        defaults = {field.name: field.default for field in dataclasses.fields(self) if field.name in UNTRACED_ARGUMENTS}
         for name in arguments(type(self)):
             value = defaults.get(name, getattr(self, name))
             if name in ("data", "parts"):
@@ -573,7 +573,7 @@ def checked_rows(values: Any) -> Any:
         return values  # `check` refuses it by its lack of rows.
     array = np.asarray(checks.refuse_mask("data", values))
     dtype = jax.dtypes.canonicalize_dtype(array.dtype)
-    if not (dtype.kind == "b" or jax.numpy.issubdtype(dtype, jax.numpy.number)) or dtype.char in LACKING:
+    if not (dtype.kind == "b" or jax.numpy.issubdtype(dtype, jax.numpy.number)) or dtype.char in LACKING_TYPES:
         raise ValueError(f"`data` must hold arrays of numbers that JAX has; got one of {array.dtype}. Convert it.")
     checks.require_fits("data", array, dtype=dtype)
     return frozen("data", array)

@@ -26,4 +26,4 @@ def assert_kept_whole(tmp_path):
 @pytest.fixture
 def judged_by_few(monkeypatch):
     """A model that does not fit is refuted by 16 simulated logs instead of 64."""
-    monkeypatch.setattr("asyncsim.calibration._fit.JUDGED", 16)
+    monkeypatch.setattr("asyncsim.calibration._fit.LOGS_OF_VERDICT", 16)

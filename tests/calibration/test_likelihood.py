@@ -10,7 +10,7 @@ from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model, Uniform
 from asyncsim.calibration._likelihood import log_likelihood
 from asyncsim.calibration._stages import stages_of
-from asyncsim.calibration._terms import shown_durations
+from asyncsim.calibration._terms import measure_durations
 from tests.problems import refusals
 
 WIDE = LogUniform(1e-3, 100)
@@ -77,7 +77,7 @@ def test_likelihood_by_hand():
     """Each worker's own law, and jobs in flight as censored."""
     cluster = asim.Cluster(2, [delays.Exponential(1.0), delays.Exponential(2.0)])
     trace = asim.simulate(cluster, commits=50, seed=0)
-    terms, _ = shown_durations(trace, cluster, stages_of(trace).compute)
+    terms, _ = measure_durations(trace, cluster, stages_of(trace).compute)
     assert list(terms) == ["compute"]
     took, mean = trace.commit_time - trace.read_time, np.array([1.0, 2.0])
     rest = trace.seconds - trace.unfinished.read_time
@@ -90,7 +90,7 @@ def test_messages_under_way_at_the_end():
     """As censored: they had lasted since the read."""
     slow = asim.Cluster(6, delays.Exponential(1.0), network=asim.Network(latency=delays.Exponential(3.0)))
     trace = asim.simulate(slow, commits=60, seed=0)
-    downloads = shown_durations(trace, slow, stages_of(trace).compute)[0]["download"]
+    downloads = measure_durations(trace, slow, stages_of(trace).compute)[0]["download"]
     rest = trace.unfinished
     waiting = (rest.start_time > trace.seconds) & (rest.read_time < trace.seconds)
     assert len(downloads.durations) == 60 - 6

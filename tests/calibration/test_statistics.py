@@ -8,7 +8,7 @@ from asyncsim import delays
 from asyncsim.calibration._choose import choose
 from asyncsim.calibration._goodness import law_check
 from asyncsim.calibration._stages import Stage
-from asyncsim.calibration._statistics import compared, summaries, summary, together, unit_of
+from asyncsim.calibration._statistics import compare_jointly, compare_statistics, summaries, summary, unit_of
 
 
 def rows(values):
@@ -24,7 +24,9 @@ def drawn():
 
 
 def test_p_values_are_uniform(drawn):
-    found = np.array([together(rows(part[:1])[0], rows(part[1:])).p_value for part in drawn[:3250].reshape(50, 65, 6)])
+    found = np.array(
+        [compare_jointly(rows(part[:1])[0], rows(part[1:])).p_value for part in drawn[:3250].reshape(50, 65, 6)]
+    )
     assert abs(found.mean() - 0.5) < 4 / np.sqrt(12 * 50)
     assert abs(np.mean(found < 0.2) - 0.2) < 4 * np.sqrt(0.16 / 50)
 
@@ -32,13 +34,13 @@ def test_p_values_are_uniform(drawn):
 def test_what_is_nowhere_together_is_found(drawn):
     """Each statistic alone is well within its spread."""
     log, replicates = {f"s{i}": (-1.0) ** i for i in range(6)}, rows(drawn[:64])
-    assert min(check.p_value for check in compared(log, replicates).values()) > 0.5
-    assert together(log, replicates).p_value < 1e-9
+    assert min(check.p_value for check in compare_statistics(log, replicates).values()) > 0.5
+    assert compare_jointly(log, replicates).p_value < 1e-9
 
 
 def test_what_never_varies_counts_for_nothing():
     log, replicates = {"a": 1.0, "b": 2.0}, [{"a": 1.0, "b": 2.0}] * 20
-    assert together(log, replicates).p_value == 1.0
+    assert compare_jointly(log, replicates).p_value == 1.0
 
 
 @pytest.mark.parametrize("slow", [0, 2])

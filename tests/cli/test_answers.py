@@ -30,7 +30,7 @@ def asked(request: pytest.FixtureRequest, command: Command, monkeypatch: pytest.
     for name in ("REPORT_SCHEDULES", "MAP_COLUMNS", "MAP_SCHEDULES"):
         monkeypatch.setattr(stability, name, 2)
     monkeypatch.setitem(stability.simulated_floor.__kwdefaults__ or {}, "commits", 1000)
-    monkeypatch.setattr("asyncsim.cli._progress.SILENT", math.inf)
+    monkeypatch.setattr("asyncsim.cli._progress.QUIET_SECONDS", math.inf)
     monkeypatch.setattr(calibrate, "what_if", None)
     name = request.param.split()[0]
     one, other, difference = ASKED[request.param]

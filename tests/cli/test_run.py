@@ -43,7 +43,7 @@ class TestRun:
         assert json.loads(done.out) == content_of("here/summary.json")
 
     def test_minutes_are_announced(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(cli_run, "LONG", 1e-9)
+        monkeypatch.setattr(cli_run, "LEAST_ANNOUNCED", 1e-9)
         assert "\nThis takes at least 0.00034 s.\n" in command("run", "study.py").err
         assert "This takes" not in command("run", "study.py").err  # results are there
 

@@ -40,7 +40,7 @@ def stability(command, monkeypatch):
     for name in ("REPORT_SCHEDULES", "MAP_COLUMNS", "MAP_SCHEDULES"):
         monkeypatch.setattr(reports, name, 2)
     monkeypatch.setitem(reports.simulated_floor.__kwdefaults__, "commits", 1000)
-    monkeypatch.setattr("asyncsim.cli._progress.SILENT", math.inf)  # however slow the machine is
+    monkeypatch.setattr("asyncsim.cli._progress.QUIET_SECONDS", math.inf)  # however slow the machine is
     return partial(command, "stability")
 
 

@@ -42,7 +42,7 @@ class SlowToEnd(Unanswered, named=False):
 
 def test_a_warning_names_the_process_that_is_waited_for(tmp_path, monkeypatch):
     """It holds the lease of a run and never ends it; the others are computed meanwhile."""
-    monkeypatch.setattr(queue, "WARNED_AFTER", 0.1)
+    monkeypatch.setattr(queue, "WARNING_SECONDS", 0.1)
     words = r"^Waiting for process \d+ on \S+, which holds the leases of 1 of these runs"
     with (
         open_store(tmp_path).lease([ASKED[0].digest]),

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncsim.store import _lease as lease
-from asyncsim.store._lease import LASTS, hold_batch, holders
+from asyncsim.store._lease import LEASE_SECONDS, hold_batch, holders
 
 
 def names(folder):
@@ -102,7 +102,7 @@ def test_the_silent_lose_their_lease(tmp_path, content):
     path.write_text(content)
     with hold_batch(tmp_path, ["a"]) as mine:
         assert not mine
-    late = path.stat().st_mtime - LASTS - 5
+    late = path.stat().st_mtime - LEASE_SECONDS - 5
     os.utime(path, (late, late))
     with hold_batch(tmp_path, ["a"]) as mine:
         assert mine
@@ -152,13 +152,13 @@ def end(path):
     if path.exists():
         now = lease._read_time(path.parent)
         assert path.lstat().st_mtime <= now + 1  # it is not in the future any more
-        os.utime(path, (now - LASTS - 5, now - LASTS - 5))
+        os.utime(path, (now - LEASE_SECONDS - 5, now - LEASE_SECONDS - 5))
 
 
 DAY = 86400.0
 
 
-@pytest.mark.parametrize("stamp", [-2 * LASTS, -40_000 * DAY, 60.0, DAY, 40_000 * DAY])
+@pytest.mark.parametrize("stamp", [-2 * LEASE_SECONDS, -40_000 * DAY, 60.0, DAY, 40_000 * DAY])
 def test_a_time_of_any_clock_ends(tmp_path, stamp):
     """Of a host whose clock was ahead, or of a file that was restored. It counts from when somebody sees it."""
     path = tmp_path / "a.json"
@@ -179,7 +179,7 @@ def test_a_holder_whose_clock_is_ahead_keeps_its_lease(tmp_path):
     for _ in range(5):
         os.utime(path, (time.time() + DAY, time.time() + DAY))
         assert holders(tmp_path).keys() == {"a"}
-        assert abs(path.stat().st_mtime - time.time()) < LASTS
+        assert abs(path.stat().st_mtime - time.time()) < LEASE_SECONDS
 
 
 ELSEWHERE = {"host": "elsewhere", "process": 1, "started": "5"}
@@ -261,7 +261,7 @@ def test_what_is_no_file_is_only_moved(tmp_path, kind):
     else:
         path.write_text("mine")
         path.chmod(0)
-    late = time.time() - LASTS - 5
+    late = time.time() - LEASE_SECONDS - 5
     os.utime(path, (late, late), follow_symlinks=False)
     with hold_batch(tmp_path, ["a"]) as mine:
         assert mine
@@ -270,7 +270,7 @@ def test_what_is_no_file_is_only_moved(tmp_path, kind):
 
 
 def test_a_lease_is_renewed(tmp_path, monkeypatch):
-    monkeypatch.setattr(lease, "RENEWED", 0.02)
+    monkeypatch.setattr(lease, "RENEWAL_SECONDS", 0.02)
     lease._renewing.cache_clear()
     with hold_batch(tmp_path, ["a"]):
         path = tmp_path / "a.json"

@@ -25,7 +25,7 @@ from asyncsim.files import _atomic
 from asyncsim.files import _npz as npz
 from asyncsim.plots.style import read_png_metadata
 from asyncsim.store import _lease as lease
-from asyncsim.store._entry import ASSEMBLED, Folder
+from asyncsim.store._entry import ASSEMBLY_FOLDER, Folder
 from asyncsim.study import _replay, _run
 from asyncsim.study._replay import Stopwatch
 from asyncsim.study._run import FILES as NAMES
@@ -183,7 +183,7 @@ class TestReadOnly:
     def test_results_are_found(self, out: Path, other: Path, request: pytest.FixtureRequest, assembled: bool) -> None:
         """Also next to others that a killed process did not publish."""
         if assembled:
-            shutil.copytree(other, out / ASSEMBLED)
+            shutil.copytree(other, out / ASSEMBLY_FOLDER)
         request.getfixturevalue("read_only")
         assert not asim.run(scenario(), out).recomputed
 

@@ -17,7 +17,7 @@ SHAPES = range(2, 8)
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(programs, "MOST", 2)
+    monkeypatch.setattr(programs, "MOST_SIGNATURES", 2)
 
 
 def alive():

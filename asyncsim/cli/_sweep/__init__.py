@@ -38,11 +38,11 @@ from asyncsim.study._replay import compute
 from asyncsim.study._store import open_store
 from asyncsim.study._sweep import Sweep, sweep
 
-MANY = 5000  # runs from which the command asks before it starts
-PROBED = 2000  # commits, at most, by which the time and the disk of a run are estimated
+LEAST_CONFIRMED = 5000  # runs from which the command asks before it starts
+PROBE_COMMITS = 2000  # commits, at most, by which the time and the disk of a run are estimated
 # An address such as tcp://host:8786 or host:8786.
 ADDRESS = r"([a-z]+://)?[^/\s]+:\d+"
-REACHED = 5.0  # seconds in which a scheduler must answer
+CONNECT_SECONDS = 5.0  # seconds in which a scheduler must answer
 MOST_VALUES = 10_000_000  # values in a range, which is listed in memory
 DRAWS = {"uniform": Uniform, "loguniform": LogUniform}
 ONE_RUN = (
@@ -51,7 +51,7 @@ ONE_RUN = (
 )
 CASE = "case"  # axis of the cases that --case names
 # Flags that are arguments of `asim.sweep` as they are.
-PASSED_ON = ("lanes", "patience", "run_limit", "shared_schedule", "retry_failed")
+SWEEP_OPTIONS = ("lanes", "patience", "run_limit", "shared_schedule", "retry_failed")
 
 
 def sweep_options(default: str) -> list[click.Option]:
@@ -102,7 +102,7 @@ def sweep_options(default: str) -> list[click.Option]:
         ),
         click.Option(["--shared-schedule"], is_flag=True, help="All seeds use the compute times of the first."),
         click.Option(["--retry-failed"], is_flag=True, help="Run the failed runs again."),
-        click.Option(["--yes"], is_flag=True, help=f"Start {MANY:,} runs or more without a question."),
+        click.Option(["--yes"], is_flag=True, help=f"Start {LEAST_CONFIRMED:,} runs or more without a question."),
         json_option("the table"),
     ]
 
@@ -125,7 +125,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
         as_json: bool,
         **flags: Any,
     ) -> None:
-        passed_on = {name: flags.pop(name) for name in PASSED_ON}
+        passed_on = {name: flags.pop(name) for name in SWEEP_OPTIONS}
         changes = {key: value for key, value in flags.items() if value is not None}
         with wrong_usage():
             # Values are read as fields of the changed scenario, unless that one lacks a varied field.
@@ -142,7 +142,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
             executor = None
             if scheduler is not None or scheduler_file is not None:
                 executor = stack.enter_context(dask_executor(scheduler, scheduler_file))
-            if runs >= MANY and not yes:
+            if runs >= LEAST_CONFIRMED and not yes:
                 confirm(changed, runs, processes_here(jobs) if executor is None else processes_of(executor))
             with wrong_usage():
                 scenarios = make_scenarios(changed, axes, draws, draws_per_case, sample_seed)
@@ -368,13 +368,13 @@ def piece_of(base: Scenario) -> tuple[Scenario, float]:
         assert base.seconds is not None
         try:
             # A scenario of simulated seconds: the first commits tell how many a second has.
-            reached = base.override(commits=PROBED).schedule().seconds
+            reached = base.override(commits=PROBE_COMMITS).schedule().seconds
         except ValueError:  # They never come, for example because a protocol waits for a worker that is down.
             reached = 0.0
         if not reached:
             return base, len(base.schedule())
-        total = PROBED * base.seconds / reached
-    return base.override(commits=int(max(1, min(total, PROBED)))), total
+        total = PROBE_COMMITS * base.seconds / reached
+    return base.override(commits=int(max(1, min(total, PROBE_COMMITS)))), total
 
 
 def probe(base: Scenario) -> Cost:
@@ -419,10 +419,10 @@ def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
     # Each error names the flag that gave the address.
     where = f"`--scheduler-file` {file!r}" if file is not None else f"`--scheduler` {address!r}"
     try:
-        client = Client(address, scheduler_file=file, timeout=REACHED, set_as_default=False)
+        client = Client(address, scheduler_file=file, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         reason = str(error).split("\n")[0]
-        raise click.ClickException(f"{where} cannot be reached within {REACHED:g} seconds: {reason}") from error
+        raise click.ClickException(f"{where} cannot be reached within {CONNECT_SECONDS:g} seconds: {reason}") from error
     try:
         # A sweep would wait for workers in silence, and a wrong scheduler is more likely.
         if not client.nthreads():
@@ -431,7 +431,7 @@ def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
     finally:
         with suppress(Exception):
             # A scheduler that has gone must not turn a result into an error.
-            client.close(timeout=REACHED)
+            client.close(timeout=CONNECT_SECONDS)
 
 
 HELP = """Run a grid or random draws of a scenario, and write each result into a store.

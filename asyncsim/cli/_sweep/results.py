@@ -23,7 +23,7 @@ from asyncsim.store import _places as places
 from asyncsim.store._entries import DONE, FAILURE, MISSING, RUNNING
 from asyncsim.store._listing import condition
 from asyncsim.study._columns import SEEDS, STATUS, distinct, require_numbers, rows_by, values_in
-from asyncsim.study._means import ERROR, MEASURED, mean_text
+from asyncsim.study._means import DEFAULT_COLUMNS, ERROR, mean_text
 from asyncsim.study._over_seeds import at_best_settings, differences
 from asyncsim.study._store import Store, open_store
 from asyncsim.study.table import (
@@ -39,7 +39,7 @@ from asyncsim.study.table import (
 
 QUARTILES = {"lower_quartile": "lower", "median": "median", "upper_quartile": "upper"}  # column -> its head
 MOST_CHOSEN = 4  # values of a field in a line
-SHOWN = 40  # rows of a table in a terminal
+MOST_PRINTED = 40  # rows of a table in a terminal
 STATES = {FAILURE: "failed", RUNNING: "still running", MISSING: "missing"}  # state -> its name in a sentence
 
 
@@ -72,7 +72,7 @@ def store_command(
     )
 
 
-WHERE = click.Option(
+WHERE_OPTION = click.Option(
     ["--where"], multiple=True, metavar="CONDITION", help="Take runs that satisfy it, such as commits=400. Repeatable."
 )
 ANY_LENGTH = click.Option(["--any-length"], is_flag=True, help="Compare runs of different length with each other.")
@@ -144,16 +144,16 @@ def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) 
         columns[label] = [
             (of(value) if present else "") or ABSENT for value, present in zip(column.tolist(), known_rows, strict=True)
         ]
-        columns[label] = columns[label][:SHOWN]
+        columns[label] = columns[label][:MOST_PRINTED]
         texts += [label] if column.dtype.kind not in "iuf" else []
     repeated = len(fields)
     if len(parts(columns)) > 1 and width_of(dict([*columns.items()][:repeated])) > width() / 2:
         # The fields leave no room for results, so the parts of a wide table share the number of the row.
-        columns = {"row": [str(number + 1) for number in range(min(rows, SHOWN))], **columns}
+        columns = {"row": [str(number + 1) for number in range(min(rows, MOST_PRINTED))], **columns}
         repeated = 1
     print_columns(columns, texts, max(repeated, 1))
-    if rows > SHOWN:
-        echo(f"… and {rows - SHOWN:,} more rows (--csv FILE for all)")
+    if rows > MOST_PRINTED:
+        echo(f"… and {rows - MOST_PRINTED:,} more rows (--csv FILE for all)")
 
 
 def as_records(table: SweepTable) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
         by_reason: dict[str, list[str]] = {}
         for digest, reason in reasons.items():
             by_reason.setdefault(str(reason or "for an unknown reason"), []).append(digest)
-        for reason, digests in list(by_reason.items())[:SHOWN]:
+        for reason, digests in list(by_reason.items())[:MOST_PRINTED]:
             count = f" ({counted(len(digests), 'run', ',')}, of which this is the first)" if len(digests) > 1 else ""
             row = table[DIGEST].tolist().index(digests[0])
             values = ((spaced(name), cell(table[name][row].item())) for name in table.fields)
@@ -324,7 +324,7 @@ def show_means(
             options: dict[str, Any] = {"baseline": baseline, "largest": largest}
             compared = differences(table, by, y, at_best=at_best, **options)
             table = at_best_settings(table, by, y, is_larger_better(y, largest)) if at_best else table
-        measured = [name for name in dict.fromkeys((y, *MEASURED)) if has_value(table[name]).any()]
+        measured = [name for name in dict.fromkeys((y, *DEFAULT_COLUMNS)) if has_value(table[name]).any()]
         means = table.means(*(measured or [y]))
     if csv is not None:
         means.to_csv(csv)
@@ -345,7 +345,7 @@ def show_means(
             if name in ("diverged", "missing") and not columns[name].any():
                 continue
             label = spaced(name) if name in means.fields else metric(name).label
-            cells[label] = [mean_text(row, name) for row in _dicts(means)][:SHOWN]
+            cells[label] = [mean_text(row, name) for row in _dicts(means)][:MOST_PRINTED]
         echo("Means and standard errors over the seeds:")
         fields = [name for name in means.fields if name not in hidden]
         texts = [spaced(name) for name in fields if means[name].dtype.kind not in "iuf"]
@@ -395,7 +395,7 @@ OVER_SEEDS = (
     click.Option(["--best", "at_best"], is_flag=True, help="Compare each value of --by at its best setting."),
     click.Option(["--latex", "tex"], is_flag=True, help="Print the means as a LaTeX table, for the package booktabs."),
 )
-TABLE_COMMAND = store_command("table", show_table, CSV, WHERE, *OVER_SEEDS, *cost_options())
+TABLE_COMMAND = store_command("table", show_table, CSV, WHERE_OPTION, *OVER_SEEDS, *cost_options())
 
 
 def plot(
@@ -498,7 +498,7 @@ PLOT_COMMAND = store_command(
     plot,
     click.Option(["--x"], required=True, metavar="FIELD", help="Field on the horizontal axis, such as learning_rate."),
     click.Option(["--by"], multiple=True, metavar="FIELD", help="Field of which each value is a line. Repeatable."),
-    WHERE,
+    WHERE_OPTION,
     ANY_LENGTH,
     click.Option(["--heat"], is_flag=True, help="Draw colours over two fields, --x and --by, instead of lines."),
     click.Option(["--out"], metavar="FILE", help="The picture. [<y>_against_<x>.png in STORE]"),

@@ -22,12 +22,12 @@ def test_the_probe_leaves_compiling_out(monkeypatch):
             yield result, {"wall_seconds": 0.01 + compiling, "compile_seconds": compiling}
 
     monkeypatch.setattr(cost, "compute", timed)
-    monkeypatch.setattr(cost, "PROBED", 40)
+    monkeypatch.setattr(cost, "PROBE_COMMITS", 40)
     probed = cost.probe(scenario(commits=40))
     assert (probed.seconds, probed.compiling) == pytest.approx((0.01, 100.0))
     assert probed.size > 1000
     calls.clear()
-    longer = cost.probe(scenario(commits=10 * cost.PROBED))
+    longer = cost.probe(scenario(commits=10 * cost.PROBE_COMMITS))
     assert longer.seconds == pytest.approx(0.1)
 
 
@@ -40,14 +40,14 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_commits_of_a_time_are_estimated_from_a_piece_of_the_schedule(name, monkeypatch):
-    """The mean of PROBED gaps has a relative error of at most 1/√PROBED, a number of commits N one of 1/√N."""
-    monkeypatch.setattr(cost, "PROBED", 400)
+    """The mean of n gaps has a relative error of at most 1/√n, and a number of commits N one of 1/√N."""
+    monkeypatch.setattr(cost, "PROBE_COMMITS", 400)
     base = scenario(**UNKNOWN[name], seconds=1000.0)
     short, total = cost.piece_of(base)
     commits = len(base.schedule())
-    assert short.total == cost.PROBED
-    assert abs(total / commits - 1) < 4 * (cost.PROBED**-0.5 + commits**-0.5)
-    assert cost.piece_of(base.override(seconds=10.0))[0].total < cost.PROBED / 2  # no longer than the run itself
+    assert short.total == cost.PROBE_COMMITS
+    assert abs(total / commits - 1) < 4 * (cost.PROBE_COMMITS**-0.5 + commits**-0.5)
+    assert cost.piece_of(base.override(seconds=10.0))[0].total < cost.PROBE_COMMITS / 2  # no longer than the run itself
 
 
 @pytest.mark.parametrize(("begins", "commits"), [(0.0, 0), (50.0, 40)])

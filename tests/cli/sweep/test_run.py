@@ -151,7 +151,7 @@ def test_an_unreachable_scheduler_is_an_error(command, script, monkeypatch):
     assert_one_line(command("sweep", script, "--scheduler-file", "no.json"), 1, "'no.json' is not a file")
     assert_one_line(command("sweep", script, "--scheduler-file", "study.py"), 1, "not one that Dask has written")
     pytest.importorskip("distributed", reason="a Dask cluster")
-    monkeypatch.setattr("asyncsim.cli._sweep.REACHED", 0.5)
+    monkeypatch.setattr("asyncsim.cli._sweep.CONNECT_SECONDS", 0.5)
     assert_one_line(command("sweep", script, "--scheduler", "tcp://127.0.0.1:9"), 1, "cannot be reached within")
 
 
