@@ -177,6 +177,7 @@ def draw(figure, numbers) -> None:
     alike = np.isin(numbers["rule"], ALIKE).sum()
     left.axhline(alike - 0.5, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
     left.set(xscale="log", xlabel="loss on the workers' own images after the same seconds")
+    left.tick_params(axis="x", which="minor", labelbottom=False)  # whose labels would overlap
     left.set_yticks(place, numbers["rule"])
     left.legend(loc="upper right", fontsize=8)
     draw_label_counts(right, numbers["label_counts"])
