@@ -224,6 +224,10 @@ PLANTED = r"""
 = a kept run of workers on a graph sent nothing
 - size = down // answers if answers else up // max(models, 1)
 + size = down // max(answers, 1)
+@ asyncsim/engine/_plan.py | tests/engine/test_every_rule.py -k noloco
+= commits that replace a variable go with push-sum
+- or (trace.mixings.source_version >= 0).any()
++ or False
 @ asyncsim/engine/_chunks.py | tests/engine/test_moments.py
 = the average before the next commit is in the record of this one
 - edges[-1] -= self.waiting(stop - 1)

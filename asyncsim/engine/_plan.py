@@ -52,11 +52,13 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
             f"`trace` must have servers of regions for {rule.name!r}, which has a global rule; it has none. Simulate "
             "an asyncsim.Hierarchy, or give the rule inside."
         )
-    if rule.innermost.replaces and trace.variables > 1 and (trace.mixings.own.any() or trace.staleness.any()):
+    # A mixing of push-sum adds what a commit has changed to the value before it.
+    uses_change = trace.mixings.own.any() or trace.staleness.any() or (trace.mixings.source_version >= 0).any()
+    if rule.innermost.replaces and trace.variables > 1 and uses_change:
         raise ValueError(
             f"`trace` must mix a variable between a commit and the next read of its worker for {rule.name!r}, whose "
-            "commits replace it; this one mixes variables while jobs are under way. Simulate it with "
-            "`exchange='adapt_then_combine'`."
+            "commits replace it; this one mixes variables while jobs are under way, or what commits change. Simulate "
+            "it with `exchange='adapt_then_combine'`."
         )
     return rule, trace if trace.variables > 1 else in_steps(trace, rule.collect)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from asyncsim import graphs
 from asyncsim.cluster._gossip import EXCHANGES, IN_TURN
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.trace._columns import Mixings
-from tests.problems import CORE, RULES, assert_close, refusals, tree_workload
+from tests.problems import RULES, assert_close, tree_workload
 
 WORKERS = 5
 AROUND = {  # wrappers that leave something of their own on the worker or the message, or see the version
@@ -30,7 +31,7 @@ def quadratic():
     return asim.workloads.Quadratic([1.0, 0.3], noise=0.1, minima=MINIMA)
 
 
-def gossip(exchange="pair", graph="ring", commits=43, **kwargs):
+def gossip(exchange="pair", graph: Any = "ring", commits=43, **kwargs: Any):
     cluster = asim.Gossip(
         workers=WORKERS, compute=asim.delays.Gamma(1.0, 0.7), graph=graph, exchange=exchange, **kwargs
     )
@@ -140,20 +141,6 @@ def test_a_message_of_the_future_is_refused():
     late[np.flatnonzero(late >= 0)[0]] += 9
     with pytest.raises(asim.TraceError, match=r"`mixings\.source_version` must be a version that the source has had"):
         dataclasses.replace(trace, mixings=dataclasses.replace(trace.mixings, source_version=late)).check()
-
-
-@pytest.mark.parametrize("name", [*AROUND, *(name for name in CORE if name not in COLLECTING)])
-def test_rules_that_apply_single_commits_equal_the_plain_loop(name, x64):
-    trace, rule, workload = gossip(commits=17), (AROUND.get(name) or RULES[name][0])(), tree_workload()
-    # Without its clamp GEM amplifies rounding from commit to commit.
-    rtol = 1e-6 if name == "gem_paper" else 1e-9
-    assert_equal_variables(asim.replay(trace, rule, workload, 3), replay_plainly(trace, rule, workload, 3), rtol)
-
-
-test_rules_whose_server_collects_are_refused = refusals(
-    *((name, "`trace` must have one variable for '.*', which collects . commits") for name in sorted(COLLECTING)),
-    call=lambda name: asim.replay(gossip(commits=17), RULES[name][0](), tree_workload()),
-)
 
 
 def test_a_mixing_by_hand():
