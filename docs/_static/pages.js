@@ -65,13 +65,18 @@ document.addEventListener("DOMContentLoaded", () => {
   const place = document.getElementById("search-results");
   if (!place || typeof Search === "undefined") return;
   const find = Search.query;
-  const translate = (text, [words, others]) => text.replace(new RegExp(`(?<![\\w-])${words}(?![\\w-])`, "gi"), others);
-  Search.query = (query) => find(Object.entries(synonyms).reduce(translate, query));
+  Search.query = (query) => find((Scorer.query = inWordsOfTheSite(query)));
   new MutationObserver(() => {
     const isEmpty = Search.status?.innerText.includes("did not match") && !place.querySelector(".instead");
     if (isEmpty) place.append(offer());
   }).observe(place, { childList: true, subtree: true, characterData: true });
 });
+
+// A query with this site's words for those of its readers.
+function inWordsOfTheSite(query) {
+  const translate = (text, [words, others]) => text.replace(new RegExp(`(?<![\\w-])${words}(?![\\w-])`, "gi"), others);
+  return Object.entries(synonyms).reduce(translate, query);
+}
 
 // A paragraph with links, for a search that found nothing.
 function offer() {

@@ -7,6 +7,8 @@ building machine, and prose in plain words.
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -192,6 +194,58 @@ def not_found_by_search(folder: Path, sources: Path) -> Iterator[str]:
             yield f"synonyms.js: {word!r} leads to {missing}, which no page has"
 
 
+# Query -> pages of which one must be among the first three results.
+LEADS = {
+    "learning rate": ("tutorials/step-size", "how-to/tune"),
+    "step size": ("tutorials/step-size", "how-to/tune"),
+    **dict.fromkeys(("torchft", "Horovod", "sharding", "fault tolerance", "DDP", "Ray"), ("how-to/frameworks",)),
+    **dict.fromkeys(("vLLM", "GRPO", "RLHF"), ("how-to/frameworks", "how-to/rollouts")),
+    "LLM": ("how-to/language", "tutorials/language-model"),
+    "warm-up": ("how-to/tune",),
+    "speed-up": ("explanation/queues", "tutorials/cluster"),
+    "DiLoCo": ("how-to/diloco",),
+    "straggler": ("explanation/waiting", "how-to/choose-a-protocol"),
+    "staleness": ("tutorials/staleness", "explanation/staleness"),
+    "queue": ("explanation/queues", "tutorials/cluster"),
+    "GEM": ("tutorials/gem", "explanation/gem"),
+    "momentum": ("tutorials/momentum", "explanation/momentum"),
+    "implicit momentum": ("tutorials/momentum", "explanation/momentum"),
+    "batch size": ("how-to/tune", "faq"),
+    "epoch": ("how-to/frameworks", "faq"),
+    "seed": ("how-to/seeds",),
+    "resume": ("how-to/resume",),
+    "checkpoint": ("how-to/resume",),
+    "GPU": ("how-to/gpu",),
+    "sweep": ("how-to/sweep",),
+    "calibrate": ("tutorials/log", "how-to/log"),
+    "log": ("how-to/log", "tutorials/log"),
+    "CSV": ("reference/trace", "how-to/log"),
+    "gossip": ("how-to/gossip",),
+    "decentralized": ("how-to/gossip",),
+    "hierarchy": ("how-to/hierarchy",),
+    "federated": ("how-to/heterogeneous",),
+    "compression": ("how-to/heterogeneous", "how-to/slow-links"),
+    "quantization": ("how-to/heterogeneous", "how-to/slow-links"),
+    "pipeline": ("how-to/pipelines",),
+    "wandb": ("how-to/tracking",),
+    "slurm": ("how-to/slurm",),
+    "citation": ("cite", "reference/citations"),
+}
+
+
+def ranked_wrongly(folder: Path, leads: dict[str, tuple[str, ...]] = LEADS) -> Iterator[str]:
+    """Queries whose first three results have none of the pages that answer them; none where Node is not installed."""
+    if shutil.which("node") is None:
+        return
+    script = Path(__file__).with_name("search.js")
+    done = subprocess.run(
+        ["node", str(script), str(folder)], input=json.dumps(list(leads)), capture_output=True, text=True, check=True
+    )
+    for query, pages in json.loads(done.stdout).items():
+        if not set(pages[:3]) & set(leads[query]):
+            yield f"the search for {query!r} begins with {pages[:3]}, not with {' or '.join(leads[query])}"
+
+
 def not_found_by_title(folder: Path) -> Iterator[str]:
     """Words that readers search for and that stand in no heading."""
     index = (folder / "searchindex.js").read_text(encoding="utf-8")
@@ -300,6 +354,7 @@ def main(folder: str) -> int:
         *building_machine(built),
         *not_found_by_title(built),
         *not_found_by_search(built, sources),
+        *ranked_wrongly(built),
         *heavy_frames(built),
         *not_described(built),
         *blocks_not_run(sources),
