@@ -36,6 +36,7 @@ BLANKS = " "  # columns that are aligned by blanks
 IN_NAMES = re.compile(r"[\w\s.\"'()\[\]/-]")  # characters that separate no columns
 MISSING = ("", "nan", "NaN", "-nan", "NA", "N/A", "n/a", "<NA>", "null", "NULL", "None", "none", "NaT", "-")
 LONGEST_LINE = 1 << 20  # characters: a thousand in each of the most columns
+ZERO_FIRST = re.compile(rb"(?<![\d.:])0\d")  # a number, or a month or a day
 HEAD = 10_000  # characters of a header in which the separator is looked for
 MOST_COLUMNS = 1000  # more are refused before they are read
 INSTALL = "Run: pip install 'asyncsim[logs]'"
@@ -224,21 +225,13 @@ def _read_csv(contents: Contents, accepted: Collection[str], texts: Collection[s
         if (cells := len(_split(line, separator))) > len(names):
             raise wrong_count(len(names), number, cells)
         file.seek(0)
-        numbers = [name for name in names if name not in texts]
-        settings = {"float_precision": "round_trip"} if _is_before_3_1(pandas) else {}
         try:
-            frame = pandas.read_csv(
-                file,
-                sep=r"\s+" if separator == BLANKS else separator,
-                header=0,
-                names=names,
-                dtype={name: "category" for name in names if name in texts},
-                keep_default_na=False,
-                na_values=dict.fromkeys(numbers, MISSING),
-                skipinitialspace=True,
-                low_memory=False,
-                **settings,
-            )
+            frame = _parse_csv(pandas, file, separator, names, texts)
+            # Categories that look like numbers become numbers, of which 01 is 1.
+            merged = [name for name in names if name in texts and frame[name].cat.categories.dtype.kind in "iuf"]
+            if merged and ZERO_FIRST.search(contents.text.replace(b"\0", b"")):
+                file.seek(0)
+                frame = frame.assign(**_parse_csv(pandas, file, separator, names, (), usecols=merged, dtype=str))
         except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
             raise _explain_csv(contents, separator, names, str(error)) from None
 
@@ -251,6 +244,26 @@ def _read_csv(contents: Contents, accepted: Collection[str], texts: Collection[s
         return Location("line", number, dict(zip(names, cells, strict=False)))
 
     return Source("a CSV file", _columns_of(frame), locate)
+
+
+def _parse_csv(
+    pandas: Any, file: TextIO, separator: str, names: list[str], texts: Collection[str], **settings: Any
+) -> Any:
+    exact = {"float_precision": "round_trip"} if _is_before_3_1(pandas) else {}
+    by_default = {
+        "dtype": {name: "category" for name in names if name in texts},
+        "na_values": {name: MISSING for name in names if name not in texts},
+    }
+    return pandas.read_csv(
+        file,
+        sep=r"\s+" if separator == BLANKS else separator,
+        header=0,
+        names=names,
+        keep_default_na=False,
+        skipinitialspace=True,
+        low_memory=False,
+        **exact | by_default | settings,
+    )
 
 
 def _next_line(file: TextIO, number: int) -> tuple[int, str]:

@@ -188,7 +188,12 @@ def _note_order(log: Log, table: Table) -> list[str]:
     location = log.source.locate(int(done[row]))
     at = f"{location.unit} {location.number}"
     if not len(steps):
-        return [f"Rows are not in the order of `commit_time`, first in {at}: they were sorted by it."]
+        sorted_by = f"Rows are not in the order of `commit_time`, first in {at}: they were sorted by it."
+        # A second part of the same workers that lies before the first may be the later one, by a clock set far back.
+        before, after = (table["worker"][done][rows] for rows in (slice(first[1]), slice(first[1], None)))
+        goes_on = len(first) == 2 and len(time) >= 2 * LEAST_RUN and time[-1] < time[0] and np.isin(after, before).any()
+        set_back = " If a clock was set back there, as times of day are at midnight, correct the times first."
+        return [sorted_by + set_back * bool(goes_on)]
     others = f", as it does {len(steps) - 1} times more" if len(steps) > 1 else ""
     by = f"{time[row - 1] - time[row]:.3g} s"
     return [
@@ -293,7 +298,10 @@ def parse_workers(values: Any, workers: int | None) -> tuple[NDArray[np.int32], 
         # Process identifiers, or ranks from 1: names, since no worker has the numbers that are left out.
         different, codes = np.unique(numbers.astype(np.int64), return_inverse=True)
         names = tuple(map(str, different.tolist()))
-        note = f"Workers have numbers from {names[0]} to {names[-1]}, and none the number 0: they were read as names."
+        have = (
+            f"Workers have numbers from {names[0]} to {names[-1]}" if len(different) > 1 else f"A worker is {names[0]}"
+        )
+        note = f"{have}, and none the number 0: they were read as names."
         return codes.astype(np.int32), names, (note,)
     return in_type("worker", numbers), (), ()
 
@@ -301,13 +309,14 @@ def parse_workers(values: Any, workers: int | None) -> tuple[NDArray[np.int32], 
 def number_workers(names: list[str], codes: NDArray[np.intp]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Return the numbers of workers given by name, and their names in this order.
 
-    Names that are whole numbers stand for themselves, and are not names.
+    Names that are whole numbers stand for themselves, and are not names, unless zeros before them tell two apart.
     """
     whole = np.array([re.fullmatch(r"\s*-?\d+(\.0*)?\s*", name) is not None for name in names], dtype=bool)
-    numbers = [int(name.partition(".")[0]) for name in names] if whole.all() else []
-    is_large = max(numbers, default=0) > np.iinfo(np.int32).max
+    integers = [name.partition(".")[0] for name in names] if whole.all() else []
+    numbers = [*map(int, integers)]
+    are_names = max(numbers, default=0) > np.iinfo(np.int32).max or len({*numbers}) < len({*integers})
     # Names are ranked in natural order, so that w10 follows w9.
-    if (not whole.any() or is_large) and all(names):
+    if (not whole.any() or are_names) and all(names):
         rank, order = np.empty(len(names), np.int32), sorted(range(len(names)), key=lambda n: _natural(names[n]))
         rank[order] = np.arange(len(names))
         return rank[codes], tuple(names[place] for place in order)

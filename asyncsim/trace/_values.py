@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -165,6 +166,8 @@ def _as_times(name: str, values: Any) -> tuple[NDArray[Any], tuple[str, ...]]:
     array = as_array(name, values)
     if array.dtype.kind == "c":
         raise TraceError(name, "must be a column of numbers", "Convert it.", found=f"got {array.dtype}")
+    if array.dtype.kind == "O" and any(isinstance(value, np.datetime64 | np.timedelta64) for value in array[:1]):
+        array = np.array(array.tolist())  # as objects they would be numbers of any unit
     if array.dtype.kind in "biufmM":
         return array.astype(np.float64) if array.dtype.kind == "b" else array, ()
     try:
@@ -228,7 +231,8 @@ def _parse_dates(texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 def _parse_durations(texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     pandas = import_pandas()
     # A number without a unit would be one of nanoseconds.
-    spans = [None if isinstance(text, int | float) or not OF_DURATION.search(str(text)) else text for text in texts]
+    plain = [text if isinstance(text, str | int | float | timedelta) else str(text) for text in texts]
+    spans = [None if isinstance(text, int | float) or not OF_DURATION.search(str(text)) else text for text in plain]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of units that pandas will spell otherwise
         parsed = pandas.to_timedelta(pandas.Series(spans, dtype=object), errors="coerce")

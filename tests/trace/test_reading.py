@@ -107,6 +107,9 @@ TIMES: dict[str, Callable[[np.ndarray], Any]] = {
     "NumPy's datetime64[ms]": lambda s: stamps("ms")(s).to_numpy(),
     "pyarrow's timestamps": lambda s: stamps("ns")(s).astype("timestamp[ns][pyarrow]"),
     "durations": lambda s: pd.to_timedelta(s, unit="s"),
+    "durations of NumPy as objects": lambda s: pd.Series([*(1e6 * s).astype("m8[us]")], dtype=object),
+    "NumPy's datetime64 as objects": lambda s: pd.Series([*stamps("ms")(s).to_numpy("M8[ms]")], dtype=object),
+    "times of day": lambda s: [(datetime(2024, 5, 1) + timedelta(seconds=second)).time() for second in s.tolist()],
     "durations as texts": lambda s: [str(timedelta(seconds=second)) for second in s.tolist()],
     "durations of a clock": lambda s: [f"00:00:{second:06.3f}" for second in s.tolist()],
     "texts": lambda s: [str(second) for second in s.tolist()],
@@ -123,7 +126,7 @@ def test_dates_and_durations_become_seconds(tmp_path: Path, name: str) -> None:
     frame.to_csv(tmp_path / "log.csv", index=False)
     trace = Trace.from_csv(tmp_path / "log.csv")
     assert trace.digest == EXPECTED.digest
-    is_dated = not name.startswith(("durations", "texts", "nullable", "objects"))
+    is_dated = not name.startswith(("durations", "times of day", "texts", "nullable", "objects"))
     assert (trace.notes[:1] == ("Times count from the earliest date, 2024-05-01T12:00:00.000000 UTC.",)) == is_dated
 
 
@@ -263,6 +266,16 @@ class TestWorkers:
         trace.to_csv(tmp_path / "again.csv")
         assert Trace.from_csv(tmp_path / "again.csv").names == names
 
+    @pytest.mark.parametrize("read", ["columns", "file"])
+    def test_zeros_before_a_number_tell_names_apart(self, tmp_path: Path, read: str) -> None:
+        """(Worker 01 was taken for worker 1.) Numbers that are written in several ways are one."""
+        for worker, names in ((["1", "01", "1"], ("01", "1")), (["0", "1.0", "0.0"], ()), (["000", "001", "000"], ())):
+            frame = pd.DataFrame({"worker": worker, "commit_time": [1.0, 2.5, 3.0]})
+            frame.to_csv(tmp_path / "log.csv", index=False)
+            trace = Trace.from_columns(frame) if read == "columns" else Trace.from_csv(tmp_path / "log.csv")
+            assert trace.workers == 2
+            assert (trace.worker[0], trace.names) == (trace.worker[2], names)
+
     def test_numbers_that_do_not_begin_with_0_are_noted(self) -> None:
         trace = Trace.from_columns({"worker": [1, 2, 3], "commit_time": [1.0, 2.0, 2.5]})
         assert trace.workers == 3
@@ -374,6 +387,13 @@ def test_a_header_may_have_blanks_in_its_names(tmp_path: Path) -> None:
     assert trace.names == ("a", "b")
     with pytest.raises(ValueError, match=r'`worker` is missing; .*`--columns "worker=worker id"`'):
         Trace.from_csv(tmp_path / "log.csv")
+
+
+@pytest.mark.parametrize("cell", [object(), {1.0}, [1.0], ("a",)], ids=["object", "set", "list", "tuple"])
+@pytest.mark.parametrize("name", ["read_time", "commit_time"])
+def test_cells_that_are_no_times_are_refused_by_name(name: str, cell: Any) -> None:
+    with pytest.raises(asim.TraceError, match=f"`{name}` must be a number; row 0 has"):
+        Trace.from_columns(FRAME.assign(**{name: [cell] * len(FRAME)}))
 
 
 test_what_is_no_table_is_refused = refusals(
