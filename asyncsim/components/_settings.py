@@ -26,6 +26,7 @@ from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,43 +108,45 @@ def _options_of(annotation: Any, metadata: Mapping[str, Any]) -> Options | None:
 
 def every_setting(kind: type, prefix: str = "") -> dict[str, Field]:
     """Return all settings, without values, that components of a class can have: those of every choice."""
-    preferred = _is_preferred(kind) and bool(prefix)
-    settings: dict[str, Field] = {}
-    of_parts: dict[str, Field] = {}
-    for name, argument in arguments_of(kind).items():
-        path = f"{prefix}{name}"
-        classes = [kind for kind in union_members(argument.annotation) if dataclasses.is_dataclass(kind)]
-        if argument.options is not None:
-            settings |= _every_option(path, argument)
-        elif argument.field.kind == PART and classes and not hasattr(classes[0], "cdf"):
-            of_parts |= every_setting(typing.cast(type, classes[0]), f"{path}.")
-        elif argument.field.kind != PART:
-            settings[path] = _field_of(argument, path, None)
-    settings |= of_parts
-    if preferred:
-        return {path: dataclasses.replace(field, preferred=True) for path, field in settings.items()}
-    return settings
+    arguments = {f"{prefix}{name}": argument for name, argument in arguments_of(kind).items()}
+    own = chain.from_iterable(_every_own(path, argument).items() for path, argument in arguments.items())
+    parts = {path: part for path, argument in arguments.items() if (part := _part_of(argument)) is not None}
+    of_parts = chain.from_iterable(every_setting(part, f"{path}.").items() for path, part in parts.items())
+    every = {**dict(own), **dict(of_parts)}
+    if not (_is_preferred(kind) and prefix):
+        return every
+    return {path: dataclasses.replace(field, preferred=True) for path, field in every.items()}
 
 
-def _every_option(path: str, argument: Argument) -> dict[str, Field]:
-    """Return a choice and all arguments of its classes, whose help names the classes unless all have it."""
-    assert argument.options is not None
-    owned: dict[str, list[tuple[str, Field]]] = {}
-    with_arguments = 0
-    for owner, kind in sorted(argument.options.items()):
-        arguments = {} if kind is None else arguments_of(kind)
-        arguments = {name: inner for name, inner in arguments.items() if inner.field.kind != PART}
-        with_arguments += bool(arguments)
-        for name, inner in arguments.items():
-            owned.setdefault(name, []).append((owner, inner.field))
-    every = {path: _field_of(argument, path, None)}
-    for name, fields in owned.items():
-        help = Counter(field.help for _, field in fields).most_common(1)[0][0]
-        if len(fields) < with_arguments:
-            help = f"{help} ({', '.join(owner for owner, _ in fields)})"
-        below = Field(f"{path}.{name}", fields[0][1].kind, help, least=argument.field.least)
-        every[below.name] = below
-    return every
+def _part_of(argument: Argument) -> type | None:
+    """Return the class of the component that an argument holds, if its settings are those of a part."""
+    classes = [kind for kind in union_members(argument.annotation) if dataclasses.is_dataclass(kind)]
+    is_part = argument.options is None and argument.field.kind == PART and classes and not hasattr(classes[0], "cdf")
+    return typing.cast(type, classes[0]) if is_part else None
+
+
+def _every_own(path: str, argument: Argument) -> dict[str, Field]:
+    """Return the setting of an argument, or a choice and all arguments of its classes."""
+    if argument.options is None:
+        return {} if argument.field.kind == PART else {path: _field_of(argument, path, None)}
+    fields_of = {
+        owner: {} if kind is None else {name: a.field for name, a in arguments_of(kind).items() if a.field.kind != PART}
+        for owner, kind in sorted(argument.options.items())
+    }
+    owners = sum(map(bool, fields_of.values()))
+    below = {
+        f"{path}.{name}": {owner: fields[name] for owner, fields in fields_of.items() if name in fields}
+        for name in dict.fromkeys(chain.from_iterable(fields_of.values()))
+    }
+    shared = {place: _share_field(place, fields, owners, argument.field.least) for place, fields in below.items()}
+    return {path: _field_of(argument, path, None), **shared}
+
+
+def _share_field(path: str, fields: Mapping[str, Field], owners: int, least: int) -> Field:
+    """Return the field of an argument that several classes have, whose help names them unless all have it."""
+    help = Counter(field.help for field in fields.values()).most_common(1)[0][0]
+    names = f" ({', '.join(fields)})" if len(fields) < owners else ""
+    return Field(path, next(iter(fields.values())).kind, f"{help}{names}", least=least)
 
 
 def settings(component: Any, chosen: Values = EMPTY) -> dict[str, Field]:
