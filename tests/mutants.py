@@ -289,12 +289,12 @@ PLANTED = r"""
 + asynchronous=undisturbed and at_once and bool(trace.closes_step.all()),
 @ asyncsim/animation/_graph.py | tests/animation/test_graph.py -k distances
 = a mixing of a movie uses the values of today where a message brought older ones
-- value = now[source] if sent < 0 else kept[source, sent]
+- value = now[source] if sent < 0 else values_sent[source, sent]
 + value = now[source]
 @ asyncsim/animation/_graph.py | tests/animation/test_graph.py -k messages
 = the answer of a partner leaves when the worker has computed
-- left[row] = answered if mixings.own[row] else
-+ left[row] = departure if mixings.own[row] else
+- departures[row] = answered if mixings.own[row] else
++ departures[row] = departure if mixings.own[row] else
 @ asyncsim/trace/_csv_variables.py | tests/trace/test_csv_variables.py
 = the times of mixings in a file keep their origin
 - columns["time"] = times.columns["time"] - (typed.begin - times.origin)

@@ -190,7 +190,7 @@ class Scene:
         path = self.movie.states.paths[name]
         done = state.commits - self.film.row
         last = min(done, len(path.units) - 1)
-        gone, here = done >= len(path.units), path.units[last]
+        is_over, centre = done >= len(path.units), path.units[last]
         add = {"transform": ax.transData, "clip_on": True, "clip_path": None}
 
         def line(points: Any, **look: Any) -> tuple[Any, Any]:
@@ -204,9 +204,9 @@ class Scene:
         places = path.plane.round(path.places(state.job))
         visible = np.isfinite(places).all(axis=1) & (state.job >= 0)
         colors = self._colors(state)
-        if not gone:
+        if not is_over:
             live = visible & (state.stale >= 0)
-            segments = np.stack([places[live], np.broadcast_to(here, (live.sum(), 2))], axis=1)
+            segments = np.stack([places[live], np.broadcast_to(centre, (live.sum(), 2))], axis=1)
             fan = LineCollection(list(segments), colors=colors[live], linewidths=1.0, alpha=0.5)
             fan.set_clip_box(ax.bbox)
             yield ax, _on(fan, ax, data=True)
@@ -216,27 +216,27 @@ class Scene:
         if state.stalest >= 0 and visible[state.stalest]:
             ring = places[[state.stalest]]
             yield ax, self._dots(ax, ring, colors[[state.stalest]], 100, hollow=True)
-        flights = [(worker, share) for worker, share in self._flights(state) if visible[worker] and not gone]
+        flights = [(worker, share) for worker, share in self._flights(state) if visible[worker] and not is_over]
         if flights:
-            spots = np.array([places[w] + (here - places[w]) * s for w, s in flights])
+            spots = np.array([places[w] + (centre - places[w]) * s for w, s in flights])
             yield ax, self._dots(ax, spots, colors[[w for w, _ in flights]], 9)
-        if not gone:
-            yield line(here[None], color=INK, marker="o", markersize=8, markeredgecolor="white", markeredgewidth=1.2)
+        if not is_over:
+            yield line(centre[None], color=INK, marker="o", markersize=8, markeredgecolor="white", markeredgewidth=1.2)
         ended = "the run ends here" if path.diverged_at is None else f"diverged at commit {path.diverged_at}"
         commits, values = self.movie.curves[name]
         place = int(np.searchsorted(commits, done, side="right")) - 1
         loss = f"loss {_number(values[place])}" if place >= 0 else ""
         halo = [withStroke(linewidth=3, foreground="white", alpha=0.8)]
         look = {"color": INK, "va": "top", "ha": "right", "size": 9, "path_effects": halo}
-        yield ax, _on(Text(0.98, 0.975, ended if gone else loss, transform=ax.transAxes, **look), ax)
+        yield ax, _on(Text(0.98, 0.975, ended if is_over else loss, transform=ax.transAxes, **look), ax)
 
     def _space(self, ax: Any) -> None:
         ax.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06), xticks=[], yticks=[], aspect="equal")
         ax.set_axis_off()
-        around = np.linspace(0, 2 * np.pi, 200)
+        angle = np.linspace(0, 2 * np.pi, 200)
         for age, name in ((0, "fresh"), (1, f"τ = {self.mean:.3g}"), (2, f"τ = {2 * self.mean:.3g}")):
             radius = NEAREST + (1 - NEAREST) * (1 - np.exp(-age))
-            ax.plot(radius * np.cos(around), radius * np.sin(around), color="#DDE1E6", linewidth=0.8)
+            ax.plot(radius * np.cos(angle), radius * np.sin(angle), color="#DDE1E6", linewidth=0.8)
             ax.text(0, radius + 0.015, name, color=GREY, size=7.5, ha="center", va="bottom")
 
     def _drift(self, ax: Any, state: State) -> Iterator[tuple[Any, Any]]:

@@ -103,18 +103,18 @@ def make_graph(trace: Trace, begin: float, end: float, per_second: float, rows: 
     time = mixings.time
     starts = np.flatnonzero(np.diff(mixings.event, prepend=-1))
     starts = starts[(time[starts] >= begin) & (time[starts] <= end)]
-    left = _departures(trace)
-    known: dict[bytes, int] = {}
+    departure = _departures(trace)
+    kinds: dict[bytes, int] = {}
     lists, kind, first = [], [], []
     ends = np.append(np.flatnonzero(np.diff(mixings.event)) + 1, len(mixings))
     for start, stop in zip(starts, ends[np.searchsorted(ends, starts, side="right")], strict=True):
         between = np.flatnonzero(apart[start:stop]) + start
         sent = np.unique(np.stack([mixings.source[between], mixings.target[between]], axis=1), axis=0).astype(np.int64)
-        number = known.setdefault(sent.tobytes(), len(known))
+        number = kinds.setdefault(sent.tobytes(), len(kinds))
         if number == len(lists):
             lists.append(sent)
         kind.append(number)
-        first.append(min([*left[between].tolist(), float(time[start])]))
+        first.append(min([*departure[between].tolist(), float(time[start])]))
     changes = changes_of(trace)
     of_worker = [changes.time[start:stop] for start, stop in zip(changes.first[:-1], changes.first[1:], strict=True)]
     before = [int(np.searchsorted(times, begin)) for times in of_worker]
@@ -143,7 +143,7 @@ def _departures(trace: Trace) -> Floats:
     the partner answers at the arrival. Otherwise it sends at its commit.
     """
     mixings = trace.mixings
-    left = mixings.time.copy()
+    departures = mixings.time.copy()
     waits = bool(mixings.own.any())
     sent = [
         np.sort((trace.finish_time if waits else trace.commit_time)[trace.worker == w]) for w in range(trace.workers)
@@ -154,9 +154,9 @@ def _departures(trace: Trace) -> Floats:
         place = int(np.searchsorted(sent[source], time, side="right"))
         departure = float(sent[source][place - 1]) if place else time
         answered = arrived.get((source, target), 0.0)
-        left[row] = answered if mixings.own[row] else departure if waits else max(departure, answered)
+        departures[row] = answered if mixings.own[row] else departure if waits else max(departure, answered)
         arrived[target, source] = time
-    return left
+    return departures
 
 
 def distances_of(trace: Trace, run: Run, first: int, commits: int) -> tuple[NDArray[np.int64], Floats] | None:
@@ -175,14 +175,14 @@ def distances_of(trace: Trace, run: Run, first: int, commits: int) -> tuple[NDAr
     frames = np.unique(np.linspace(0, last - first, min(MOST_FRAMES, last - first + 1)).round().astype(np.int64))
     mixings, version = trace.mixings, np.zeros(trace.workers, np.int64)
     brought = mixings.source_version >= 0
-    wanted = set(zip(mixings.source[brought].tolist(), mixings.source_version[brought].tolist(), strict=True))
-    kept = {(worker, 0): now[worker].copy() for worker in range(trace.workers)}
+    sent_versions = set(zip(mixings.source[brought].tolist(), mixings.source_version[brought].tolist(), strict=True))
+    values_sent = {(worker, 0): now[worker].copy() for worker in range(trace.workers)}
 
     def change(worker: int, value: Floats, counts: bool) -> None:
         now[worker] = value
         version[worker] += counts
-        if (key := (worker, int(version[worker]))) in wanted:
-            kept[key] = now[worker].copy()
+        if (key := (worker, int(version[worker]))) in sent_versions:
+            values_sent[key] = now[worker].copy()
 
     cuts = np.append(np.flatnonzero(np.diff(mixings.event, prepend=-1)), len(mixings)).tolist()
     distances, event = [], 0
@@ -196,7 +196,7 @@ def distances_of(trace: Trace, run: Run, first: int, commits: int) -> tuple[NDAr
             own: dict[int, bool] = {}
             for k in range(cuts[event], cuts[event + 1]):
                 target, source, sent = (int(c[k]) for c in (mixings.target, mixings.source, mixings.source_version))
-                value = now[source] if sent < 0 else kept[source, sent]
+                value = now[source] if sent < 0 else values_sent[source, sent]
                 sums[target], own[target] = sums.get(target, 0.0) + mixings.weight[k] * value, bool(mixings.own[k])
             for target, value in sums.items():
                 change(target, value, counts=not own[target])
@@ -216,8 +216,8 @@ def lay_out(pairs: Pairs) -> Floats:
     others = pairs.copy()
     others[hub] = others[:, hub] = False
     if workers > 3 and degree[hub] > 1 and not others.any():
-        around = 2 * np.pi * np.arange(workers - 1) / (workers - 1)
-        return np.insert(np.stack([np.sin(around), np.cos(around)], axis=1), hub, 0.0, axis=0)
+        angle = 2 * np.pi * np.arange(workers - 1) / (workers - 1)
+        return np.insert(np.stack([np.sin(angle), np.cos(angle)], axis=1), hub, 0.0, axis=0)
     is_circulant = bool((pairs == np.roll(pairs, (1, 1), axis=(0, 1))).all())
     grid = Torus().adjacency(workers)
     rows = next(rows for rows in range(int(workers**0.5), 0, -1) if workers % rows == 0)

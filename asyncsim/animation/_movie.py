@@ -258,11 +258,11 @@ def _on_graph(film: Film, trace: Trace, runs: Mapping[str, Run], view: str | Non
             "`view` 'landscape' is for one central variable; the workers of this trace have one each. Choose "
             "view='gravity', which draws their graph."
         )
-    known = next((distances_of(trace, replay, film.row, film.commits) for replay in runs.values()), None)
-    if known is None:
+    distances = next((distances_of(trace, replay, film.row, film.commits) for replay in runs.values()), None)
+    if distances is None:
         return film
     assert film.graph is not None
-    return replace(film, graph=replace(film.graph, distance_at=known[0], distance=known[1]))
+    return replace(film, graph=replace(film.graph, distance_at=distances[0], distance=distances[1]))
 
 
 def _named(run: Run | Mapping[str, Run] | None) -> dict[str, Run]:

@@ -167,7 +167,7 @@ def commit_by_commit(log: Trace) -> tuple[Trace, list[str], bool]:
 
 def merge_places(log: Trace, present: Presence) -> tuple[Trace, IntColumn]:
     """Return a log in which a worker that took the place of one that has left counts as the same, and all places."""
-    place = present.places(log.names)
+    place = present.slots(log.names)
     if place.max() + 1 == log.workers or not log.closes_step.all():
         return log, np.arange(log.workers, dtype=np.int32)
     worker = place[log.worker]

@@ -112,9 +112,9 @@ class Gossip(Checked):
             )
         self._check_weights()
         self._check_network()
-        around = self._with_network()
-        object.__setattr__(self, "compute", around.compute)
-        object.__setattr__(self, "local_steps", around.local_steps)
+        cluster = self._with_network()
+        object.__setattr__(self, "compute", cluster.compute)
+        object.__setattr__(self, "local_steps", cluster.local_steps)
 
     def _check_weights(self) -> None:
         """Refuse weights of the user's own that do not fit the exchange."""
@@ -189,19 +189,19 @@ class Gossip(Checked):
         self, commits: int | None, seconds: float | None, seed: int, report: Callable[..., None] | None
     ) -> Trace:
         """Return the trace of exchanges that take time."""
-        around = self.around_a_server()
+        cluster = self.around_a_server()
         local_steps = None
         if self.local_steps is not None:
             local_steps = np.broadcast_to(np.asarray(self.local_steps, np.int32), self.workers)
         if self.exchange in ROUNDS:
             mixing, kind = self._mixing(seed), {"adapt_first": self.exchange != "rounds"}
-            rounds = InRounds(around, self.network, mixing, seed, in_groups=self._waits_in_groups, **kind)
+            rounds = InRounds(cluster, self.network, mixing, seed, in_groups=self._waits_in_groups, **kind)
             run_until(rounds, commits, seconds, report, self.workers)
             trace, ends = rounds.trace()
             return self._in_rounds(replace(trace, local_steps=local_steps), seed, ends)
         partners = self._partners(seed)
         waits, answers = self.exchange == "pair", self.exchange != "push"
-        running = InTurn(around, self.network, partners, seed, waits=waits, answers=answers)
+        running = InTurn(cluster, self.network, partners, seed, waits=waits, answers=answers)
         run_until(running, commits, seconds, report, self.workers)
         columns: Any
         columns, unfinished, mixings = running.columns()

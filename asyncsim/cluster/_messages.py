@@ -80,7 +80,7 @@ class InTurn:
 
     def __init__(
         self,
-        around: Cluster,
+        cluster: Cluster,
         network: Network,
         partners: list[Iterator[int]],
         seed: int,
@@ -91,32 +91,32 @@ class InTurn:
         """Set up the exchange.
 
         Args:
-            around: The workers and their laws.
+            cluster: The workers and their laws.
             network: The network between them.
             partners: For each worker, the neighbours that it chooses, one after another.
             seed: Seed of the times.
             waits: Whether a worker commits when the answer is there, and not before it sends its model.
             answers: Whether the neighbour sends its own model back.
         """
-        self.cluster, self.now = around, 0.0
+        self.cluster, self.now = cluster, 0.0
         self.waits, self.answers, self.partners = waits, answers, partners
-        workers = around.workers
+        workers = cluster.workers
         self.links = Links(self, network, workers, seed)
-        laws: Any = around.laws
+        laws: Any = cluster.laws
         self.delays = ComputeDelays(self, laws, seed)
         self.order = count().__next__
         self.version, self.read_version = [0] * workers, [0] * workers
         self.read_time, self.finish_time = [0.0] * workers, [INFINITY] * workers
         self.is_busy = [False] * workers  # with an exchange of its own
         self.commits, self.mixed = array("d"), array("d")  # rows of `COMMIT` and `MIXING`, one after another
-        self.done, self.events = 0, 0
+        self.commit_count, self.mixing_count = 0, 0
         # Time, order, kind and worker of an event, and its partner, the version that was sent, and that of the answer.
         self.heap: list[tuple[float, int, int, int, int, int, int]] = []
         for worker in range(workers):
             self._read(worker)
 
     def __len__(self) -> int:
-        return self.done
+        return self.commit_count
 
     def peek(self) -> float:
         return self.heap[0][0] if self.heap else INFINITY
@@ -137,16 +137,16 @@ class InTurn:
                 self._answer(worker, *message)
             else:
                 self._free(worker)
-            if self.done >= commits:
+            if self.commit_count >= commits:
                 return
 
-    def _happen(self, time: float, kind: int, worker: int, partner: int = 0, sent: int = 0, answer: int = 0) -> None:
+    def _schedule(self, time: float, kind: int, worker: int, partner: int = 0, sent: int = 0, answer: int = 0) -> None:
         heappush(self.heap, (time, self.order(), kind, worker, partner, sent, answer))
 
     def _read(self, worker: int) -> None:
         self.read_version[worker], self.read_time[worker] = self.version[worker], self.now
         self.finish_time[worker] = INFINITY
-        self._happen(self.now + self.delays.next(worker), COMPUTED, worker)
+        self._schedule(self.now + self.delays.next(worker), COMPUTED, worker)
 
     def _compute(self, worker: int) -> None:
         self.finish_time[worker] = self.now
@@ -158,16 +158,16 @@ class InTurn:
     def _send(self, worker: int) -> None:
         partner, self.is_busy[worker] = next(self.partners[worker]), True
         arrival = self.links.send(self.now, worker, partner)
-        self._happen(arrival, ARRIVED, worker, partner, self.version[worker])
+        self._schedule(arrival, ARRIVED, worker, partner, self.version[worker])
         if not self.answers:  # It may send the next model when this one has left.
-            self._happen(self.links.free_out[worker], FREE, worker)
+            self._schedule(self.links.free_out[worker], FREE, worker)
 
     def _arrive(self, worker: int, partner: int, sent: int, _: int) -> None:
         answer = self.version[partner]
         self._mix(partner, (partner, NOW, 0.5), (worker, sent, 0.5))
         if self.answers:
             arrival = self.links.send(self.now, partner, worker)
-            self._happen(arrival, ANSWERED, worker, partner, sent, answer)
+            self._schedule(arrival, ANSWERED, worker, partner, sent, answer)
 
     def _answer(self, worker: int, partner: int, sent: int, answer: int) -> None:
         if self.version[worker] == sent:
@@ -188,7 +188,7 @@ class InTurn:
     def _commit(self, worker: int) -> None:
         versions = self.read_version[worker], self.version[worker]
         self.commits.extend((worker, *versions, self.read_time[worker], self.finish_time[worker], self.now))
-        self.done += 1
+        self.commit_count += 1
         self.version[worker] += 1
         if not self.waits:
             self._send(worker)
@@ -196,8 +196,8 @@ class InTurn:
 
     def _mix(self, target: int, *sources: tuple[int, int, float], own: bool = False) -> None:
         for source, version, weight in sources:
-            self.mixed.extend((self.events, self.done, self.now, target, source, weight, own, version))
-        self.events += 1
+            self.mixed.extend((self.mixing_count, self.commit_count, self.now, target, source, weight, own, version))
+        self.mixing_count += 1
         self.version[target] += not own
 
     def columns(self) -> Columns:
@@ -226,7 +226,7 @@ class InRounds:
 
     def __init__(
         self,
-        around: Cluster,
+        cluster: Cluster,
         network: Network,
         mixing: Callable[[int], tuple[NDArray[Any], ...]],
         seed: int,
@@ -237,7 +237,7 @@ class InRounds:
         """Set up the rounds.
 
         Args:
-            around: The workers and their laws.
+            cluster: The workers and their laws.
             network: The network between them.
             mixing: Function of a round that returns targets, sources and weights of its mixing, sorted by both.
             seed: Seed of the times.
@@ -246,13 +246,13 @@ class InRounds:
             in_groups: Whether a round of a worker is over when it is for those with whom it exchanges. These must be
                 groups in which everybody exchanges with everybody.
         """
-        self.cluster, self.mixing, self.adapt_first, self.in_groups = around, mixing, adapt_first, in_groups
-        self.links = Links(self, network, around.workers, seed)
-        laws: Any = around.laws
+        self.cluster, self.mixing, self.adapt_first, self.in_groups = cluster, mixing, adapt_first, in_groups
+        self.links = Links(self, network, cluster.workers, seed)
+        laws: Any = cluster.laws
         self.delays = ComputeDelays(self, laws, seed)
-        self.begin = np.zeros(around.workers)
+        self.begin = np.zeros(cluster.workers)
         self.rounds = list[tuple[NDArray[Any], ...]]()  # when they begin, finish, commit and end, and groups
-        self.done, self.open = 0, np.zeros(0)  # commits up to now, and the times of later ones
+        self.commit_count, self.later_commits = 0, np.zeros(0)  # commits up to now, and the times of later ones
         self.limit = 0.0, INFINITY  # of commits and seconds
 
     @property
@@ -260,7 +260,7 @@ class InRounds:
         return float(self.begin.min())
 
     def __len__(self) -> int:
-        return self.done
+        return self.commit_count
 
     def peek(self) -> float:
         return self.now
@@ -271,7 +271,7 @@ class InRounds:
     def advance(self, events: int, commits: float, seconds: float) -> None:
         self.limit = commits, seconds
         for _ in repeat(None, -(-events // self.cluster.workers)):
-            if self.done >= commits or self.now > seconds:
+            if self.commit_count >= commits or self.now > seconds:
                 return
             self._round()
 
@@ -284,15 +284,15 @@ class InRounds:
             group[target[::-1]] = source[::-1]
         target, source = target[target != source], source[target != source]
         arrival = (finish if self.adapt_first else begin)[source] + self.links.transfers(target, source)
-        here = begin.copy()
-        np.maximum.at(here, target, arrival)
-        commit = finish if self.adapt_first else np.maximum(finish, here)
+        complete = begin.copy()
+        np.maximum.at(complete, target, arrival)
+        commit = finish if self.adapt_first else np.maximum(finish, complete)
         ends = np.zeros(workers)
-        np.maximum.at(ends, group, np.maximum(commit, here))
+        np.maximum.at(ends, group, np.maximum(commit, complete))
         self.rounds.append((begin, finish, commit, ends[group], group))
         self.begin = ends[group]
-        is_done = (times := np.append(self.open, commit)) <= self.now
-        self.done, self.open = self.done + int(is_done.sum()), times[~is_done]
+        is_done = (times := np.append(self.later_commits, commit)) <= self.now
+        self.commit_count, self.later_commits = self.commit_count + int(is_done.sum()), times[~is_done]
 
     def trace(self) -> tuple[Trace, RoundEnds]:
         """Return the trace of these rounds around a server, and their ends."""
@@ -302,21 +302,21 @@ class InRounds:
         order = np.lexsort((worker, number, columns[2]))
         number, worker = number[order], worker[order]
         begin, finish, commit, end, group = (column[order] for column in columns)
-        done = int(min(most, np.searchsorted(commit, seconds, "right")))
-        last = commit[done - 1] if most < INFINITY else seconds
-        rest = np.flatnonzero((np.arange(len(commit)) >= done) & (begin <= last))
+        commit_count = int(min(most, np.searchsorted(commit, seconds, "right")))
+        last = commit[commit_count - 1] if most < INFINITY else seconds
+        rest = np.flatnonzero((np.arange(len(commit)) >= commit_count) & (begin <= last))
         trace = Trace(
             workers=workers,
-            worker=worker[:done],
-            read_version=number[:done],
-            version=number[:done],
-            pull_version=number[:done],
-            closes_step=np.ones(done, bool),
-            read_time=begin[:done],
-            start_time=begin[:done],
-            finish_time=finish[:done],
-            arrive_time=commit[:done],
-            commit_time=commit[:done],
+            worker=worker[:commit_count],
+            read_version=number[:commit_count],
+            version=number[:commit_count],
+            pull_version=number[:commit_count],
+            closes_step=np.ones(commit_count, bool),
+            read_time=begin[:commit_count],
+            start_time=begin[:commit_count],
+            finish_time=finish[:commit_count],
+            arrive_time=commit[:commit_count],
+            commit_time=commit[:commit_count],
             unfinished=Unfinished(
                 worker=worker[rest],
                 read_version=number[rest],
@@ -324,14 +324,15 @@ class InRounds:
                 finish_time=np.where(finish[rest] <= last, finish[rest], np.inf),
             ),
         )
-        # A group is through when all of its commits are.
+        # A group ends its round when all of its members have committed.
         key = number * workers + group
-        _, first, through = np.unique(key, return_index=True, return_inverse=True)
-        is_over = (np.bincount(through[:done], minlength=len(first)) == np.bincount(through)) & (end[first] <= seconds)
+        _, first, round_row = np.unique(key, return_index=True, return_inverse=True)
+        committed = np.bincount(round_row[:commit_count], minlength=len(first))
+        is_over = (committed == np.bincount(round_row)) & (end[first] <= seconds)
         first = first[is_over]
         first = first[np.lexsort((group[first], number[first], end[first]))]
         # At one time, the commits of a round come before its end, and those of the next round after it.
-        stage = np.append(2 * number[:done], 2 * number[first] + 1)
-        merged = np.lexsort((stage, np.append(commit[:done], end[first])))
-        before = np.cumsum(np.where(merged < done, 1, 0))[merged >= done]
+        stage = np.append(2 * number[:commit_count], 2 * number[first] + 1)
+        merged = np.lexsort((stage, np.append(commit[:commit_count], end[first])))
+        before = np.cumsum(np.where(merged < commit_count, 1, 0))[merged >= commit_count]
         return trace, RoundEnds(number[first], group[first], before, end[first])

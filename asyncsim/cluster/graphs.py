@@ -119,13 +119,13 @@ def _matrix_of(graph: Any) -> Any:
     worker lack of 1 is its own share, unless it has an edge to itself. Weights that are all 1 say nothing.
     """
     nodes = {node: place for place, node in enumerate(graph.nodes)}
-    matrix, given = np.zeros((len(nodes), len(nodes))), set[float]()
+    matrix, weights_seen = np.zeros((len(nodes), len(nodes))), set[float]()
     for node, others in graph.adjacency():
         for other, edge in others.items():
             parallel = [*edge.values()] if graph.is_multigraph() else [edge]
-            given |= {one.get("weight", 1) for one in parallel}
-            matrix[nodes[other], nodes[node]] = sum(one.get("weight", 1) for one in parallel)
-    if given <= {1}:
+            weights_seen |= {link.get("weight", 1) for link in parallel}
+            matrix[nodes[other], nodes[node]] = sum(link.get("weight", 1) for link in parallel)
+    if weights_seen <= {1}:
         return matrix.T > 0
     alone = np.diag(matrix) == 0
     matrix[alone, alone] = 1 - matrix.sum(1)[alone]
@@ -335,8 +335,8 @@ class RandomGroups(Graph):
 
     def drawn(self, seed: int) -> "RandomGroups":
         """Return the groups of a schedule with this seed."""
-        own = int(np.random.SeedSequence([self.seed, seed]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-        return replace(self, seed=own)
+        state = int(np.random.SeedSequence([self.seed, seed]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+        return replace(self, seed=state)
 
     def weights(self, workers: int, round: int = 0) -> Matrix:
         """Return the weights of one round."""

@@ -123,10 +123,11 @@ class Sequences(Dataset, named=False):
         probabilities = np.full(labels.shape, 1 / symbols)
         for length in range(min(longest, self.shape[0]) + 1):
             first = max(length - 1, 0)  # place of the first input that has so many symbols up to itself
-            seen, asked = (_codes(inputs, length, symbols) for inputs in (self.train_inputs, self.test_inputs))
-            cells = seen * symbols + self.train_labels[:, first:]
+            train_codes = _codes(self.train_inputs, length, symbols)
+            test_codes = _codes(self.test_inputs, length, symbols)
+            cells = train_codes * symbols + self.train_labels[:, first:]
             counts = np.bincount(cells.ravel(), minlength=symbols ** (length + 1)).reshape(-1, symbols)
-            both, total = counts[asked, labels[:, first:]], counts.sum(axis=1)[asked]
+            both, total = counts[test_codes, labels[:, first:]], counts.sum(axis=1)[test_codes]
             probabilities[:, first:] = (both + PRIOR * probabilities[:, first:]) / (total + PRIOR)
         return float(-np.log(probabilities).mean())
 
@@ -373,8 +374,8 @@ class Markov(Sequences):
         Args:
             context: k, from 0. From the source's order on, more symbols tell nothing more.
         """
-        known = min(require_integer("context", context, remedy="Use 0 for the entropy of one symbol."), self.order)
-        joint = (self.stationary[:, None] * self.probabilities).reshape(-1, self.symbols ** (known + 1)).sum(axis=0)
+        order = min(require_integer("context", context, remedy="Use 0 for the entropy of one symbol."), self.order)
+        joint = (self.stationary[:, None] * self.probabilities).reshape(-1, self.symbols ** (order + 1)).sum(axis=0)
         before = joint.reshape(-1, self.symbols).sum(axis=1)
         return _entropy(joint) - _entropy(before)
 

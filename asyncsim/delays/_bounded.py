@@ -141,8 +141,8 @@ class Uniform(Law, Fitted):
         if self.low == self.high:
             return Constant(self.low).log_survival(t)
         with np.errstate(divide="ignore"):
-            left = (self.high - np.asarray(t, dtype=np.float64)) / (self.high - self.low)
-            return np.log(np.clip(left, 0.0, 1.0))
+            survival = (self.high - np.asarray(t, dtype=np.float64)) / (self.high - self.low)
+            return np.log(np.clip(survival, 0.0, 1.0))
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return -log(high - low) from `low` to `high`, elsewhere minus infinity, with the shape of `t`."""

@@ -375,8 +375,8 @@ def sum_of(law: Any, count: Annotated[int, require_count, "Give the number of de
     """
     if count == 1:
         return law
-    own = getattr(law, "sum_of", None)
-    return Sum(require_law("law", law), count) if own is None else own(count)
+    closed_form = getattr(law, "sum_of", None)
+    return Sum(require_law("law", law), count) if closed_form is None else closed_form(count)
 
 
 def _times(value: Any, factor: float) -> Any:

@@ -164,14 +164,14 @@ class Feeder:
         return self.events_between(events, edges, self.length, self.length + self.plan.workers)
 
     def events_between(self, events: Events, edges: np.ndarray, length: int, most: int) -> ChunkEvents:
-        here = slice(edges[0], edges[-1])
+        rows = slice(edges[0], edges[-1])
         edges = (edges - edges[0]).astype(np.int32)
         return ChunkEvents(
             start=self.pad(edges[:-1], length),
             stop=self.pad(edges[1:], length),
-            worker=self.pad(events.worker[here], most),
-            when=When(**self.columns(events, When._fields, here, most)),
-            **self.columns(events, ("variable",), here, most),
+            worker=self.pad(events.worker[rows], most),
+            when=When(**self.columns(events, When._fields, rows, most)),
+            **self.columns(events, ("variable",), rows, most),
         )
 
     @cached_property
@@ -191,9 +191,9 @@ class Feeder:
         return self.mixes_between(self.plan.mixes, edges, self.length, self.most_mixes)
 
     def mixes_between(self, mixes: Mixes, edges: np.ndarray, length: int, most: int) -> ChunkMixes:
-        here = slice(edges[0], edges[-1])
+        rows = slice(edges[0], edges[-1])
         edges = (edges - edges[0]).astype(np.int32)
-        columns = [self.pad(column[here], most) for column in mixes[1:]]
+        columns = [self.pad(column[rows], most) for column in mixes[1:]]
         return ChunkMixes(self.pad(edges[:-1], length), self.pad(edges[1:], length), *columns)
 
     def waiting(self, row: int) -> int:

@@ -19,7 +19,14 @@ from asyncsim.rules._wrappers import layers
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import count_earlier, previous_own_row
 from asyncsim.trace._regroup import in_steps
-from asyncsim.trace._variables import changes_of, find_values, last_merges, places_of, sent_values, variable_of_worker
+from asyncsim.trace._variables import (
+    changes_of,
+    event_positions,
+    find_values,
+    last_merges,
+    sent_values,
+    variable_of_worker,
+)
 from asyncsim.workloads._workload import COMMITS
 
 
@@ -254,7 +261,7 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
             "`trace` must have one variable for a workload whose gradients are taken at the newest parameters; it has "
             f"{trace.variables}. Replay it with another workload."
         )
-    place = changes_of(trace).place_of(trace.variable, trace.read_version)
+    place = changes_of(trace).position_of(trace.variable, trace.read_version)
     # The change of row k is at the place 2·k + 1, and a mixing before row k at 2·k: it follows row k - 1.
     read_row = np.where(place >= 0, (place - 1) // 2, -1).astype(np.int32)
     computes = trace.from_variable < 0
@@ -311,30 +318,30 @@ def _mix_rows(trace: Trace) -> tuple[MixRows, int, Pushes | None]:
     rows = MixRows(table.event.astype(np.int64), table.before - 1, table.target, table.source, table.weight, table.own)
     if trace.pushes_from is None and not (table.source_version >= 0).any():
         return rows, 0, None
-    sent, (of_commit, of_row) = sent_values(trace), places_of(trace)
+    sent, (of_commit, of_row) = sent_values(trace), event_positions(trace)
     late = sent.changed < sent.used  # The others still stand in their variable.
     row, push = sent.row[late], np.flatnonzero(trace.from_variable >= 0)
     # A push needs the value that was sent, and that of the last merge.
     region = np.tile(trace.from_variable[push], 2)
     version = np.append(trace.from_version[push], last_merges(trace, changes_of(trace))[push])
     origin = np.append(table.source[row], region)
-    made = np.append(sent.made[late], find_values(trace, region, version)[0])
-    key, value = np.unique(made * trace.variables + origin, return_inverse=True)
-    made, variable = np.divmod(key, trace.variables)
+    created = np.append(sent.created[late], find_values(trace, region, version)[0])
+    key, value = np.unique(created * trace.variables + origin, return_inverse=True)
+    created, variable = np.divmod(key, trace.variables)
     last_use = np.zeros(len(key), np.int64)
     np.maximum.at(last_use, value, np.append(sent.used[late], np.tile(of_commit[push], 2)))
-    place, count = _places(made.tolist(), last_use.tolist())
-    place_of_use = trace.variables + place[value]
+    place, count = _allocate(created.tolist(), last_use.tolist())
+    copy_index = trace.variables + place[value]
     source = table.source.copy()
-    source[row] = place_of_use[: len(row)]
+    source[row] = copy_index[: len(row)]
     values = np.zeros((2, len(trace)), np.int32)
-    values[:, push] = place_of_use[len(row) :].reshape(2, -1)
+    values[:, push] = copy_index[len(row) :].reshape(2, -1)
     pushes = None if trace.pushes_from is None else Pushes(trace.from_variable, *values)
     # A copy is made right after its value. The first values are there from the beginning.
-    copied = made >= 0
+    copied = created >= 0
     columns = MixRows(
-        event=np.append(2 * of_row, 2 * made[copied] + 1),
-        row=np.append(rows.row, np.searchsorted(of_commit, made[copied], "right") - 1),
+        event=np.append(2 * of_row, 2 * created[copied] + 1),
+        row=np.append(rows.row, np.searchsorted(of_commit, created[copied], "right") - 1),
         target=np.append(rows.target, trace.variables + place[copied]),
         source=np.append(source, variable[copied]),
         weight=np.append(rows.weight, np.ones(copied.sum())),
@@ -344,17 +351,17 @@ def _mix_rows(trace: Trace) -> tuple[MixRows, int, Pushes | None]:
     return MixRows(*(column[order] for column in columns)), count, pushes
 
 
-def _places(made: list[int], last_use: list[int]) -> tuple[np.ndarray, int]:
+def _allocate(created: list[int], last_use: list[int]) -> tuple[np.ndarray, int]:
     """Return a place for each value, from when it is made to its last use, and the number of places."""
-    taken: list[tuple[int, int]] = []
-    places = np.empty(len(made), np.int32)
+    in_use: list[tuple[int, int]] = []
+    places = np.empty(len(created), np.int32)
     count = 0
-    for value, (begin, end) in enumerate(zip(made, last_use, strict=True)):
-        if taken and taken[0][0] <= begin:
-            place = heapq.heapreplace(taken, (end, taken[0][1]))[1]
+    for value, (begin, end) in enumerate(zip(created, last_use, strict=True)):
+        if in_use and in_use[0][0] <= begin:
+            place = heapq.heapreplace(in_use, (end, in_use[0][1]))[1]
         else:
             place, count = count, count + 1
-            heapq.heappush(taken, (end, place))
+            heapq.heappush(in_use, (end, place))
         places[value] = place
     return places, count
 
@@ -375,16 +382,16 @@ def _padded(table: MixRows, places: int) -> tuple[Mixes, np.ndarray]:
     targets = np.arange(counts.max(initial=1))
     chosen = event[:, None] + np.where(targets < counts[:, None], targets, 0)
     row = table.row[first][event]
-    kept = row >= 0
-    chosen = chosen[kept]
+    is_later = row >= 0
+    chosen = chosen[is_later]
     source = table.source[rows][chosen]
     source = source[:, 0] if (source == source[:, :1]).all() else source
     target = table.target[first][chosen]
-    mixes = Mixes(row[kept].astype(np.int32), target.astype(np.int32), source.astype(np.int32), weight[chosen])
-    own = table.own[first][chosen].any(axis=1)
+    mixes = Mixes(row[is_later].astype(np.int32), target.astype(np.int32), source.astype(np.int32), weight[chosen])
+    is_own = table.own[first][chosen].any(axis=1)
     # Those behind one of the next commit wait with it.
-    until, before = np.cumsum(own), np.searchsorted(mixes.row, mixes.row)
-    return mixes, until > (until - own)[before]
+    until, before = np.cumsum(is_own), np.searchsorted(mixes.row, mixes.row)
+    return mixes, until > (until - is_own)[before]
 
 
 def _runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -153,8 +153,8 @@ class Run(Frozen):
             [1, 2, 12, 13]
         """
         self.require_scenario()
-        taken = np.append(windows_of(self.rule, self.workers - self.servers), np.zeros(self.servers, np.int32))
-        return np.cumsum(taken[self.worker], dtype=np.int64)
+        windows = np.append(windows_of(self.rule, self.workers - self.servers), np.zeros(self.servers, np.int32))
+        return np.cumsum(windows[self.worker], dtype=np.int64)
 
     def unpacked(self, name: str) -> Any:
         """Return the records of "central" or "read", as a pytree like `central`.

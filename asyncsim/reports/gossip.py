@@ -130,19 +130,19 @@ def _predictions(gossip: Gossip, kappa: float) -> Iterator[tuple[str, Prediction
     averages = gossip.exchange in ("pair", "push_pull") and gossip.network.is_instant
     if averages and len(distinct(laws)) == 1:
         with suppress(ValueError):  # of too many workers
-            left = theory.pair_consensus(graph.adjacency(gossip.workers), gossip.workers)
+            share = theory.pair_consensus(graph.adjacency(gossip.workers), gossip.workers)
             if isinstance(laws[0], Exponential):
-                yield "distance_left", Prediction(left, "=", "random pairs")
+                yield "distance_left", Prediction(share, "=", "random pairs")
             else:
-                yield "distance_left", Prediction(left, "≈", "random pairs; these times spread commits more evenly")
+                yield "distance_left", Prediction(share, "≈", "random pairs; these times spread commits more evenly")
         if isinstance(graph, graphs.Complete) and gossip.exchange == "pair":
             floor = theory.pair_noise_floor(kappa, gossip.workers)
             yield "noise_apart", Prediction(floor.consensus, "≈", "random pairs without staleness")
             yield "noise_of_mean", Prediction(floor.mean, "≈", "random pairs without staleness")
     if gossip.exchange in ROUNDS and gossip.exchange != "push_sum" and graph.period(gossip.workers) == 1:
         weights = graph.weights(gossip.workers)
-        left = np.sum((weights - 1 / len(weights)) ** 2) / (len(weights) - 1)
-        yield "distance_left", Prediction(float(left), "=", "the mixing matrix")
+        share = np.sum((weights - 1 / len(weights)) ** 2) / (len(weights) - 1)
+        yield "distance_left", Prediction(float(share), "=", "the mixing matrix")
         if np.allclose(weights, weights.T):  # not where edges have a direction
             floor = theory.rounds_noise_floor(kappa, weights, adapt_first=gossip.exchange == "adapt_then_combine")
             yield "noise_apart", Prediction(floor.consensus, "=", "eigenvalues of the mixing matrix")

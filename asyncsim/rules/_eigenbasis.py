@@ -53,10 +53,10 @@ def eigenbasis_adam(interval: int = INTERVAL, decay: float = DECAY) -> Any:
             basis = jax.tree.map(lambda average: jnp.linalg.eigh(average)[1], averages)
             return basis, jax.tree.map(_enter, jax.tree.map(_leave, state.adam.mu, state.basis), basis)
 
-        due = state.adam.count % interval == 0
-        basis, moment = lax.cond(due, renew, lambda: (state.basis, state.adam.mu))
-        inside = jax.tree.map(_enter, updates, basis)
-        step, inner = adam.update(inside, state.adam._replace(mu=moment))
+        is_renewal = state.adam.count % interval == 0
+        basis, moment = lax.cond(is_renewal, renew, lambda: (state.basis, state.adam.mu))
+        rotated = jax.tree.map(_enter, updates, basis)
+        step, inner = adam.update(rotated, state.adam._replace(mu=moment))
         return jax.tree.map(lambda u, sides: -_leave(u, sides), step, basis), EigenbasisState(averages, basis, inner)
 
     return optax.GradientTransformation(init, update)
@@ -70,9 +70,9 @@ def _enter(leaf: jax.Array, basis: Sides | None) -> jax.Array:
     """Return Uᵀ·X·V, with zeros in place of rounding errors, of which Adam would make whole steps."""
     if basis is None:
         return leaf
-    inside = basis.left.T @ leaf @ basis.right
+    rotated = basis.left.T @ leaf @ basis.right
     rounding = ROUNDING * max(leaf.shape) * jnp.finfo(leaf.dtype).eps * jnp.linalg.norm(leaf)
-    return jnp.where(abs(inside) <= rounding, 0, inside)
+    return jnp.where(abs(rotated) <= rounding, 0, rotated)
 
 
 def _leave(leaf: jax.Array, basis: Sides | None) -> jax.Array:

@@ -69,8 +69,8 @@ class Decay(StepSchedule, named=False):
         raise NotImplementedError
 
     def of(self, version: Any) -> Any:
-        left = self.decayed(jnp.clip((version - self.warmup) / (self.steps - self.warmup), 0, 1))
-        return jnp.where(version < self.warmup, version / self.warmup, self.final + (1 - self.final) * left)
+        share = self.decayed(jnp.clip((version - self.warmup) / (self.steps - self.warmup), 0, 1))
+        return jnp.where(version < self.warmup, version / self.warmup, self.final + (1 - self.final) * share)
 
 
 class CosineDecay(Decay):

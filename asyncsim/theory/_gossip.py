@@ -147,8 +147,8 @@ def pair_consensus(pairs: Pairs, commits: Annotated[int, checks.require_integer,
     for _ in range(commits):
         # With d = e_i - e_j, an edge has W = I - d dᵀ/2. The sum over edges of p·d dᵀ is the Laplacian.
         moved = laplacian @ moments
-        own = moments.diagonal()
-        apart = own[:, None] + own - 2 * moments  # dᵀ X d of each edge
+        variances = moments.diagonal()
+        apart = variances[:, None] + variances - 2 * moments  # dᵀ X d of each edge
         moments = moments - (moved + moved.T) / 2 + _laplacian(rate * apart) / 4
     return float(np.trace(moments) / (workers - 1))
 

@@ -62,9 +62,9 @@ def local_drift(step: Step, window: Window, workers: Workers) -> float:
     References:
         Stich 2019, "Local SGD converges fast and communicates little", bounds it.
     """
-    kept = (1 - step) ** 2
+    contraction = (1 - step) ** 2
     with np.errstate(over="ignore"):
-        spread = window if kept == 1 else (1 - np.power(np.float64(kept), window)) / (1 - kept)
+        spread = window if contraction == 1 else (1 - np.power(np.float64(contraction), window)) / (1 - contraction)
     return float((1 - 1 / workers) * spread)
 
 

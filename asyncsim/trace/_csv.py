@@ -27,7 +27,7 @@ from asyncsim.trace._columns import (
     refuse,
     reworded,
 )
-from asyncsim.trace._csv_variables import OF_PUSHES, OF_VARIABLES, assemble_variables, read_mixings, to_tables
+from asyncsim.trace._csv_variables import PUSH_COLUMNS, VARIABLE_COLUMNS, assemble_variables, read_mixings, to_tables
 from asyncsim.trace._flat import EMPTY, KNOWN, Table, empty_of, named
 from asyncsim.trace._log import Log, read_log
 from asyncsim.trace._source import Contents, contents_of
@@ -80,14 +80,14 @@ def read(
 ) -> tuple[AnyTrace, bool]:
     """Read a trace or a log (see `Trace.from_csv`). Also whether it is one of rollouts."""
     with reworded(lambda error: error.replace(source=f"{str(contents.path)!r} holds no valid trace: {error.source}")):
-        accepted = (*KNOWN, *OF_VARIABLES, *OF_PUSHES) if _has_variables(contents) else KNOWN
+        accepted = (*KNOWN, *VARIABLE_COLUMNS, *PUSH_COLUMNS) if _has_variables(contents) else KNOWN
         log = read_log(contents, columns, accepted, rollout_log.COLUMNS)
         if log.is_of_rollouts:
             return rollout_log.from_log(make, log, start, unit), True
-        return _of_commits(make, contents.path, log, workers, start, resume, unit), False
+        return _read_commits(make, contents.path, log, workers, start, resume, unit), False
 
 
-def _of_commits(
+def _read_commits(
     make: type[AnyTrace],
     path: Path,
     log: Log,
@@ -98,12 +98,14 @@ def _of_commits(
 ) -> AnyTrace:
     with reworded(log.with_location):
         read = read_columns(log, workers, start, unit)
-        beside = _read_notes(part_path(path, "notes"))
-    notes, derived = (tuple(dict.fromkeys((*getattr(read, name), *beside[name]))) for name in ("notes", "derived"))
+        notes_file = _read_notes(part_path(path, "notes"))
+    notes, derived = (tuple(dict.fromkeys((*getattr(read, name), *notes_file[name]))) for name in ("notes", "derived"))
     typed = read._replace(notes=notes, derived=derived)
     faults, log_of_faults = _read_faults(part_path(path, "faults"), typed, unit)
-    several = "variables" in log.columns
-    mixings, log_of_mixings = read_mixings(part_path(path, "mixings"), typed, unit) if several else (Mixings(), None)
+    has_variables = "variables" in log.columns
+    mixings, log_of_mixings = (
+        read_mixings(part_path(path, "mixings"), typed, unit) if has_variables else (Mixings(), None)
+    )
 
     def in_lines(error: TraceError) -> TraceError:
         part = (error.column or "").partition(".")[0]
@@ -113,7 +115,7 @@ def _of_commits(
         return other.with_location(error, source=f"{part_path(path, part).name}: ")
 
     with reworded(in_lines):
-        if several:
+        if has_variables:
             return assemble_variables(make, log, typed, workers, faults, mixings)
         return assemble(make, typed, workers, faults, resume)
 

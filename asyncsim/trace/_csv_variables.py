@@ -34,8 +34,8 @@ from asyncsim.trace._typed import Typed
 from asyncsim.trace._values import as_numbers, as_seconds
 from asyncsim.trace._variables import is_on_graph, variable_of_worker
 
-OF_VARIABLES = ("variable", "variables")
-OF_PUSHES = ("from_variable", "from_version")
+VARIABLE_COLUMNS = ("variable", "variables")
+PUSH_COLUMNS = ("from_variable", "from_version")
 REMEDY = "Write the table by `Trace.to_csv`."
 
 
@@ -95,7 +95,7 @@ def assemble_variables(
 ) -> AnyTrace:
     """Return the checked trace of a whole table and its mixings."""
     table = typed.table
-    needed = (*COLUMNS, *OF_VARIABLES, *(OF_PUSHES if {*OF_PUSHES} & {*log.columns} else ()))
+    needed = (*COLUMNS, *VARIABLE_COLUMNS, *(PUSH_COLUMNS if {*PUSH_COLUMNS} & {*log.columns} else ()))
     lacking = [name for name in needed if name not in log.columns]
     if lacking:
         raise TraceError(lacking[0], "must be given where there are several variables", REMEDY)
@@ -110,7 +110,7 @@ def assemble_variables(
     n = count_workers(table["worker"], workers)
     commits: dict[str, Any] = {name: table[name][done] for name in COMMIT_COLUMNS}
     if "from_variable" in log.columns:
-        pushes = {name: _parse(name, log, np.int32) for name in OF_PUSHES}
+        pushes = {name: _parse(name, log, np.int32) for name in PUSH_COLUMNS}
         of_worker = {"worker_variable": np.zeros(n, np.int32), "pushes_from": np.full(n, -1, np.int32)}
         of_worker["worker_variable"][table["worker"]] = variable
         of_worker["pushes_from"][table["worker"]] = pushes["from_variable"]

@@ -232,9 +232,10 @@ def compute_begins(jobs: LoggedJobs, steps: Steps, ends: Ends, previous: Previou
 def count_reads(jobs: LoggedJobs, steps: Steps, previous: Previous, begins: Begins) -> Table:
     """Count the versions that reads saw: the steps closed by then or, right after an own commit, by this commit."""
     by_time = np.searchsorted(steps.close_time, begins.read_time, side="right")
-    own = (steps.pull_version + steps.closes_step)[previous.row]  # of a value that was pulled, and the own step
+    # A worker goes on from the version that it pulled for its commit, and from its own step if the commit closed one.
+    after_own_commit = (steps.pull_version + steps.closes_step)[previous.row]
     cases = {
-        "goes on from its own value": (begins.resumes_own & previous.is_commit, own),
+        "goes on from its own value": (begins.resumes_own & previous.is_commit, after_own_commit),
         "read at the start": ((previous.row < 0) & (begins.read_time == 0), 0),
         "read at its own commit": (previous.is_commit & (previous.end == begins.read_time), steps.closed[previous.row]),
     }

@@ -77,12 +77,12 @@ def _late(trace: Tables, presence: Presence) -> list[str]:
         return []
     begin = presence.first[late]
     when = f"at {begin[0]:.6g} s" if len(late) == 1 else f"from {begin.min():.6g} s to {begin.max():.6g} s"
-    who = f"{list_workers(trace.names, late, 'Worker')} joined late, with a first commit {when}"
+    joiners = f"{list_workers(trace.names, late, 'Worker')} joined late, with a first commit {when}"
     if not first_jobs_are_unknown(trace):
-        return [f"{who}."]
+        return [f"{joiners}."]
     whose = "its first job began" if len(late) == 1 else "their first jobs began"
     return [
-        f"{who}: the log does not show when {whose}, which counts as a typical job before that commit and is not "
+        f"{joiners}: the log does not show when {whose}, which counts as a typical job before that commit and is not "
         "fitted."
     ]
 
@@ -94,7 +94,7 @@ def first_jobs_are_unknown(trace: Tables) -> bool:
 
 def _successors(trace: Tables, presence: Presence) -> list[str]:
     """Say how many workers were there at once, if some came only after others had left."""
-    most, seen = int(presence.places().max()) + 1, int(np.isfinite(presence.first).sum())
+    most, seen = int(presence.slots().max()) + 1, int(np.isfinite(presence.first).sum())
     if most >= seen:
         return []
     return [
@@ -137,8 +137,8 @@ def find_rounds(trace: Tables, jobs: TimeColumn) -> list[str]:
     if len(np.unique(order[0])) < workers or not (np.sort(order, axis=1) == np.arange(workers)).all():
         return []
     times = np.take_along_axis(trace.commit_time[rows].reshape(rounds, workers), np.argsort(order, axis=1), axis=1)
-    places = times - times.mean(axis=1, keepdims=True)
-    before, after = places[:-1].ravel(), places[1:].ravel()
+    slots = times - times.mean(axis=1, keepdims=True)
+    before, after = slots[:-1].ravel(), slots[1:].ravel()
     if not before.any() or float(before @ after) >= REMEMBERED * float(np.sqrt((before @ before) * (after @ after))):
         return []
     return [

@@ -316,12 +316,12 @@ def _check_moments(trace: Tables, changes: Changes) -> None:
         disagree(trace.read_time, trace.variable, versions[0]), disagree(rest.read_time, of_rest, versions[1])
     )
     ended = disagree(rest.end_time, of_rest, np.minimum(rest.end_version, last_versions(trace)[rest.worker]))
-    for what, bad in (("read", read), ("end", np.append(np.zeros(len(trace), np.bool_), ended))):
+    for event, bad in (("read", read), ("end", np.append(np.zeros(len(trace), np.bool_), ended))):
         if bad.any():
             aged, pairs = conservation(trace)
             remedy = f"Staleness and ages of unfinished jobs sum to {aged}, outstanding reads at commits to {pairs}."
-            rule = f"be the number of steps closed by `{what}_time`"
-            _refuse(trace, bad, f"{what}_version", rule, remedy)
+            rule = f"be the number of steps closed by `{event}_time`"
+            _refuse(trace, bad, f"{event}_version", rule, remedy)
 
 
 def _refuse(trace: Tables, bad: NDArray[np.bool_], column: str, rule: str, remedy: str) -> None:

@@ -17,7 +17,7 @@ from asyncsim.trace._source import SUFFIXES, Contents, Source, of_frame, read_fi
 HEAD = 1000  # characters in which some column is named
 MOST_SHOWN = 20  # names in a message
 LEAST_ROWS = 10  # of a log about whose units something can be said
-DAY = 86_400.0  # seconds
+SECONDS_PER_DAY = 86_400.0
 ALIKE = 0.8  # of 1: "read_tme" and "read_time" are alike
 TIMED = ("read", "start", "finish", "arrive", "serve", "commit")
 STEMS = {  # beginnings of a word -> the column that may be meant
@@ -135,8 +135,8 @@ def note_others(log: Log) -> tuple[str, ...]:
         return ()
     which = f"Column {_list(log.others)} was" if len(log.others) == 1 else f"Columns {_list(log.others)} were"
     guesses = {name: meant for name in log.others if (meant := meant_by(name)) and meant not in log.columns}
-    asked = "".join(f" Is {name} `{meant}`? Then {give_columns(meant, name)}." for name, meant in guesses.items())
-    return (f"{which} ignored.{asked}",)
+    questions = "".join(f" Is {name} `{meant}`? Then {give_columns(meant, name)}." for name, meant in guesses.items())
+    return (f"{which} ignored.{questions}",)
 
 
 def note_units(columns: Collection[NDArray[np.float64]], job: float, unit: str, *, are_dates: bool) -> list[str]:
@@ -147,7 +147,7 @@ def note_units(columns: Collection[NDArray[np.float64]], job: float, unit: str, 
         return []
     notes = []
     other = "" if are_dates else ' If they are not seconds, give `unit`, for example "ms" (`--unit ms`).'
-    if job > DAY:
+    if job > SECONDS_PER_DAY:
         notes.append(f"A mean job takes {job:.3g} s, more than a day.{other.replace('they', 'times')}")
     # Whole numbers of another unit are nothing special.
     if unit == "s" and all(((values - values[:1]) % 1 == 0).all() for values in finite):

@@ -50,27 +50,27 @@ class Presence(NamedTuple):
             inside |= (begin <= first) & (end >= last)
         return inside
 
-    def places(self, names: Sequence[str] = ()) -> IntColumn:
-        """Return, (workers,), the place of each worker in a cluster where a late one takes that of one that has left.
+    def slots(self, names: Sequence[str] = ()) -> IntColumn:
+        """Return, (workers,), the slot of each worker in a cluster where a late one takes that of one that has left.
 
-        There are as many places as workers were ever there at once. Among the free places a worker takes the one whose
+        There are as many slots as workers were ever present at once. Among the free slots a worker takes the one whose
         last name is most like its own (a pod that was started anew), and else the one that was left last.
         """
         seen = np.isfinite(self.first)
         if not (self.late.any() and self.left.any()):
             return np.arange(len(seen), dtype=np.int32)
-        # A worker is surely there from its first to its last commit. One that never committed has no place.
+        # A worker is surely present from its first to its last commit. One that never committed has no slot.
         begin = np.where(self.late, self.first, 0.0)
         end = np.where(seen, np.where(self.left, self.last, np.inf), -1.0)
-        place, holders = np.zeros(len(seen), np.int32), []
+        slot, holders = np.zeros(len(seen), np.int32), []
         for worker in np.lexsort((seen, begin)).tolist():
             free = [at for at, holder in enumerate(holders) if end[holder] < begin[worker]]
             if not free:
                 free = [len(holders)]
                 holders.append(worker)
-            place[worker] = max(free, key=lambda at: (*_likeness(names, worker, holders[at]), end[holders[at]]))
-            holders[place[worker]] = worker
-        return place if len(holders) < seen.sum() else np.arange(len(seen), dtype=np.int32)
+            slot[worker] = max(free, key=lambda at: (*_likeness(names, worker, holders[at]), end[holders[at]]))
+            holders[slot[worker]] = worker
+        return slot if len(holders) < seen.sum() else np.arange(len(seen), dtype=np.int32)
 
 
 def _likeness(names: Sequence[str], new: int, old: int) -> tuple[int, int]:
@@ -146,8 +146,8 @@ class _Survival:
 
     def under_way(self, ages: TimeColumn) -> TimeColumn:
         """Compute the probability that a job under way at a random time has lasted longer: ∫ S(t) dt beyond it."""
-        place = np.minimum(np.searchsorted(self.times, ages), len(self.times) - 1)
-        rest = self.rest[place] - (ages - np.append(0.0, self.times)[place]) * self.shares[place]
+        row = np.minimum(np.searchsorted(self.times, ages), len(self.times) - 1)
+        rest = self.rest[row] - (ages - np.append(0.0, self.times)[row]) * self.shares[row]
         return np.minimum(np.maximum(rest, 0.0) / self.rest[0] + self.least, 1.0)
 
 
@@ -179,8 +179,8 @@ def find_pauses(worker: IntColumn, commit_time: TimeColumn, workers: int) -> NDA
     if not shorter.any():
         return none
     far = gaps[longest[:-1]] > factor * np.maximum(others, shorter.mean())
-    places = np.sort(longest[: 1 + int(np.flatnonzero(far).max(initial=-1))])
-    return np.stack([commit_time[places], commit_time[places + 1]], axis=1)
+    gap_rows = np.sort(longest[: 1 + int(np.flatnonzero(far).max(initial=-1))])
+    return np.stack([commit_time[gap_rows], commit_time[gap_rows + 1]], axis=1)
 
 
 def awake(times: TimeColumn, pauses: Sequence[Any] | NDArray[np.float64]) -> TimeColumn:

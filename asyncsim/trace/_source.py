@@ -69,7 +69,7 @@ def import_pandas() -> Any:
 
 @dataclass(frozen=True)
 class Contents:
-    """The bytes of a file, which is read once for its hash, its kind, its columns and the places of its rows."""
+    """The bytes of a file, which is read once for its hash, its kind, its columns and the lines of its rows."""
 
     path: Path
     data: bytes

@@ -71,12 +71,12 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     require_one_of("unit", unit, choices=PER_SECOND)
     _require_names(log)
     worker, names, about_names = parse_workers(log.columns["worker"], workers)
-    who = {"worker": worker} | ({"fate": _parse_fates(log)} if "fate" in log.columns else {})
+    labels = {"worker": worker} | ({"fate": _parse_fates(log)} if "fate" in log.columns else {})
     times = as_seconds({name: values for name, values in log.columns.items() if name in TIMES}, unit)
     numbers = {name: as_numbers(name, values) for name, values in log.columns.items() if _is_number(name)}
-    known = numbers | times.columns
-    missing = _find_missing(known, who)
-    typed = who | {name: _in_type(name, values, who) for name, values in known.items() if name not in missing}
+    measured = numbers | times.columns
+    missing = _find_missing(measured, labels)
+    typed = labels | {name: _in_type(name, values, labels) for name, values in measured.items() if name not in missing}
     recorded, about_versions = count_versions(typed)
     # See `_require_names` for when times of commits may be missing.
     counted = {} if "commit_time" in recorded else {"commit_time": np.arange(1.0, len(worker) + 1)}
@@ -211,9 +211,9 @@ def _find_steps_back(worker: IntColumn, time: TimeColumn, first: NDArray[np.intp
     """
     if len(first) * LEAST_RUN > len(time):  # Rows are in no order at all.
         return first[:0]
-    own, last = previous_own_row(worker), np.append(first[1:], len(time)) - 1
+    previous, last = previous_own_row(worker), np.append(first[1:], len(time)) - 1
     part = np.repeat(np.arange(len(first)), last - first + 1)
-    back = (own >= 0) & (time < time[own]) & (part[own] == part - 1)
+    back = (previous >= 0) & (time < time[previous]) & (part[previous] == part - 1)
     again = np.append(False, time[last[1:]] > time[first[:-1]])
     padded = np.concatenate([[-np.inf], time, [np.inf]])
     alone = (padded[first - 1] <= time[first]) | (padded[first + 2] >= time[first - 1])

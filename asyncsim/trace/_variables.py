@@ -45,7 +45,7 @@ class Changes(NamedTuple):
         keys = np.repeat(np.arange(len(self.first) - 1), self.counts) * most + self.position
         return np.searchsorted(keys, variable.astype(np.int64) * most + position) - self.first[variable]
 
-    def place_of(self, variable: NDArray[np.int32], version: NDArray[np.int32]) -> NDArray[np.int64]:
+    def position_of(self, variable: NDArray[np.int32], version: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the position of the change that made a version, or -1 for the first one."""
         return np.append(-1, self.position)[np.where(version > 0, self.first[variable] + version, 0)]
 
@@ -108,7 +108,7 @@ def reported(trace: Tables) -> NDArray[np.bool_]:
 
 
 def require_one_variable(trace: Tables, remedy: str) -> None:
-    """Refuse a trace of several variables where only one is known."""
+    """Refuse a trace of several variables where one is required."""
     if trace.variables > 1:
         raise ValueError(f"`trace` must have one variable here; got one with {trace.variables}. {remedy}")
 
@@ -124,8 +124,8 @@ def last_versions(trace: Tables) -> NDArray[np.int32]:
 
 def is_on_graph(trace: Tables) -> bool:
     """Return whether each worker has a variable of its own, which has its number, as in gossip."""
-    own = np.arange(trace.workers)
-    return 1 < trace.variables == trace.workers and bool((variable_of_worker(trace) == own).all())
+    number = np.arange(trace.workers)
+    return 1 < trace.variables == trace.workers and bool((variable_of_worker(trace) == number).all())
 
 
 def mixed_rows(trace: Tables) -> NDArray[np.int64]:
@@ -139,60 +139,60 @@ def _keys(trace: Tables) -> NDArray[np.int64]:
 
 
 class Sent(NamedTuple):
-    """The sources of the mixings whose value a message brings, with places in one order of commits and mixings.
+    """The sources of the mixings whose value a message brings, with positions in one order of commits and mixings.
 
     Attributes:
         row: (sources,) int64, the row of the mixings.
-        made: (sources,) int64, the position of the change that made the value, -1 for the first one, or behind the last
-            position if the source never had the version.
+        created: (sources,) int64, the position of the change that made the value, -1 for the first one, or behind the
+            last position if the source never had the version.
         changed: (sources,) int64, the position at which the source changed next.
         used: (sources,) int64, the position of the mixing.
     """
 
     row: NDArray[np.int64]
-    made: NDArray[np.int64]
+    created: NDArray[np.int64]
     changed: NDArray[np.int64]
     used: NDArray[np.int64]
 
 
-def places_of(trace: Tables) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def event_positions(trace: Tables) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the position of each commit and of each row of the mixings in one order of all commits and events."""
     before, commits = trace.mixings.before, np.arange(len(trace))
     first = np.flatnonzero(np.diff(trace.mixings.event, prepend=-1))
     event = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(before))))
-    # So many events, and so many commits, come before.
+    # A commit follows the events before it, and an event the commits before it.
     return commits + np.searchsorted(before[first], commits, "right"), event + before
 
 
 def sent_values(trace: Tables) -> Sent:
     """Return where the values of messages were made and used."""
     row = np.flatnonzero(trace.mixings.source_version >= 0)
-    made, changed = find_values(trace, trace.mixings.source[row], trace.mixings.source_version[row])
-    return Sent(row, made, changed, places_of(trace)[1][row])
+    created, changed = find_values(trace, trace.mixings.source[row], trace.mixings.source_version[row])
+    return Sent(row, created, changed, event_positions(trace)[1][row])
 
 
 def find_values(
     trace: Tables, source: NDArray[Any], version: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return where versions of variables were made, and where each variable changed next (see `Sent`)."""
-    table, (of_commit, of_row) = trace.mixings, places_of(trace)
-    places = 1 + max(of_commit.max(initial=0), of_row.max(initial=0))
+    table, (of_commit, of_row) = trace.mixings, event_positions(trace)
+    position_count = 1 + max(of_commit.max(initial=0), of_row.max(initial=0))
     mixed = mixed_rows(trace)
     # All changes of a value, also those that are a part of the next commit and no version.
     variable = np.append(table.target[mixed], trace.variable)
-    keys = variable.astype(np.int64) * (places + 1) + np.append(of_row[mixed], of_commit)
+    keys = variable.astype(np.int64) * (position_count + 1) + np.append(of_row[mixed], of_commit)
     order = np.argsort(keys)
     variable, keys = variable[order], keys[order]
     counted = np.append(~table.own[mixed], np.ones(len(trace), np.bool_))[order]
-    makers = keys[counted] % (places + 1)
+    makers = keys[counted] % (position_count + 1)
     starts = np.searchsorted(variable[counted], np.arange(trace.variables + 1))
     source, version = source.astype(np.int64), version.astype(np.int64)
     exists = version <= np.diff(starts)[source]
-    made = np.append(makers, -1)[np.where(exists & (version > 0), starts[source] + version - 1, len(makers))]
-    made[~exists] = places
-    after = np.searchsorted(keys, source * (places + 1) + made, "right")
+    created = np.append(makers, -1)[np.where(exists & (version > 0), starts[source] + version - 1, len(makers))]
+    created[~exists] = position_count
+    after = np.searchsorted(keys, source * (position_count + 1) + created, "right")
     is_same = np.append(variable, -1)[after] == source
-    return made, np.where(is_same, np.append(keys, 0)[after] % (places + 1), places)
+    return created, np.where(is_same, np.append(keys, 0)[after] % (position_count + 1), position_count)
 
 
 def check_variables(trace: Tables) -> None:
@@ -277,15 +277,15 @@ def _check_mixings(trace: Tables) -> None:
     total = np.bincount(of_first, mixings.weight, minlength=len(first))
     bad = ~(np.abs(total - 1) <= TOLERANCE)[of_first]
     refuse(bad, "mixings.weight", mixings.weight, "sum to 1 for each target of an event", "Include the target itself.")
-    own = mixings.own[first]
+    is_own = mixings.own[first]
     rule = "be one for each target of an event"
     refuse(
-        own[of_first] != mixings.own, "mixings.own", mixings.own, rule, "A change belongs to one commit, or to none."
+        is_own[of_first] != mixings.own, "mixings.own", mixings.own, rule, "A change belongs to one commit, or to none."
     )
     bad = mixings.source_version < NOW
     if (mixings.source_version >= 0).any():
         sent = sent_values(trace)
-        bad[sent.row] = sent.made >= sent.used
+        bad[sent.row] = sent.created >= sent.used
     rule = f"be a version that the source has had before the mixing, or {NOW}"
     refuse(bad, "mixings.source_version", mixings.source_version, rule, "A message brings a value of its past.")
 
@@ -298,8 +298,8 @@ def _check_pushes(trace: Tables, changes: Changes) -> None:
     refuse(~pushes & (trace.from_version != -1), "from_version", trace.from_version, rule, remedy)
     if source is None:
         return
-    own = variable_of_worker(trace)
-    bad = (source < -1) | (source >= trace.variables) | (source == own)
+    target = variable_of_worker(trace)
+    bad = (source < -1) | (source >= trace.variables) | (source == target)
     rule, remedy = "be another variable than the worker's, or -1", "Number the variables from 0."
     refuse(bad, "pushes_from", source, rule, remedy)
     backwards = (np.diff(source >= 0, prepend=False) != 0) & (source < 0)
@@ -311,7 +311,9 @@ def _check_pushes(trace: Tables, changes: Changes) -> None:
     twice = servers & (np.bincount(source[servers], minlength=trace.variables)[np.maximum(source, 0)] > 1)
     refuse(twice, "pushes_from", source, "be another variable for each worker", "A variable has one server.")
     remedy = "Give the global variable the last number."
-    refuse(servers & (own != trace.variables - 1), "worker_variable", own, "be the last one where one pushes", remedy)
+    refuse(
+        servers & (target != trace.variables - 1), "worker_variable", target, "be the last one where one pushes", remedy
+    )
     # A version is sent before the push is applied.
     row = 2 * np.arange(len(trace), dtype=np.int64) + 1
     most = changes.before(np.maximum(trace.from_variable, 0), row)

@@ -73,7 +73,7 @@ def test_a_pod_takes_the_place_of_the_one_whose_name_it_has():
     laws = (JOB, JOB, JOB, Gamma(3.0, 0.3), Gamma(3.0, 0.3), Gamma(3.0, 0.3))
     trace = asim.Trace.from_columns(log_of({number: [90.0] for number in range(WORKERS)}, laws, end=180.0))
     hosts = [name[: len("worker-0")] for name in trace.names]
-    assert len(set(zip(present(trace).places(trace.names).tolist(), hosts, strict=True))) == WORKERS
+    assert len(set(zip(present(trace).slots(trace.names).tolist(), hosts, strict=True))) == WORKERS
     fit = asim.calibrate(trace, law="gamma")
     assert sorted(round(law.mean) for law in fit.cluster.laws) == [1, 1, 1, 3, 3, 3]
     assert sorted(round(law.mean) for law in fit.with_workers(12).laws) == [1] * 6 + [3] * 6
@@ -89,7 +89,7 @@ def test_a_name_that_begins_another_one_is_not_taken_for_it():
     ]
     rows.sort(key=lambda row: row[1])
     trace = asim.Trace.from_columns({"worker": [row[0] for row in rows], "commit_time": [row[1] for row in rows]})
-    place = dict(zip(trace.names, present(trace).places(trace.names).tolist(), strict=True))
+    place = dict(zip(trace.names, present(trace).slots(trace.names).tolist(), strict=True))
     assert place["worker-1-abc"] == place["worker-1"]
     assert place["worker-12-abc"] == place["worker-12"]
     assert len(set(place.values())) == 3
@@ -112,7 +112,7 @@ def test_a_name_that_begins_another_one_is_not_taken_for_it():
 def test_a_place_is_taken_after_it_was_left(left, first, last, names, expected):
     late, none = np.array([False, False, True]), np.zeros((0, 2))
     who = Presence(late, np.array(left), np.array(first), np.array(last), none, np.ones(3))
-    assert who.places(names).tolist() == expected
+    assert who.slots(names).tolist() == expected
 
 
 def test_a_model_has_as_many_workers_as_were_at_work():
