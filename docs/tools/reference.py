@@ -27,6 +27,29 @@ FIRST = {
     "animate": "Make a moving picture.",
     "load": "Load a run again, by its tag or folder.",
 }
+# Package -> the names that its users need most, in this order. The others follow in that of the alphabet.
+NEEDED = {
+    "cluster": "Network Server protocols.Asynchronous protocols.Synchronous protocols.KAsync protocols.SSP "
+    "faults.Crash Gossip Hierarchy graphs.Ring Rollouts Pipeline",
+    "delays": "delays.Gamma delays.Exponential delays.Constant delays.LogNormal delays.Straggler delays.Mixture "
+    "delays.Empirical delays.fleet.two_classes delays.fleet.linear delays.SlowPeriods",
+    "trace": "statistics trace.Statistics",
+    "engine": "loss_against_time use_all_cores",
+    "rules": "rules.GEM rules.Downpour rules.MomentumSGD rules.StalenessAware rules.EASGD rules.DiLoCo Rule citation",
+    "workloads": "workloads.MLP workloads.Softmax workloads.ConvNet workloads.Transformer workloads.Quadratic "
+    "workloads.Landscape Workload",
+    "datasets": "datasets.Digits datasets.MNIST datasets.CIFAR10 datasets.Text datasets.Partition",
+    "study": "grid best compare Result Sweep",
+    "plots": "plots.draw_report plots.draw_loss plots.draw_staleness plots.draw_timeline plots.draw_throughput "
+    "plots.style",
+    "costs": "cost costs.Cost Price Power",
+    "calibration": "Fit calibration.what_if calibration.ladder calibration.Model calibration.Checks",
+    "compressors": "compressors.TopK compressors.QSGD compressors.ScaledSign compressors.Compressor",
+    "energy": "energy.kinetic energy.compliance energy.scaling",
+    "trainers": "trainers.single_trainer",
+    "store": "tags.add tags.get tags.every",
+    "components": "components.digest components.describe components.from_description static",
+}
 MOST_NAMES = 3  # of a page whose title is their list
 BUILT_IN = ("tuple", "dict", "list", "int", "Enum", "Exception", "BaseException")
 CONSTANTS = {
@@ -130,6 +153,7 @@ def _divided(package: str, names: list[Name]) -> list[Page]:
     if package == "theory":
         return list(_groups(names))
     first = [name for key in FIRST for name in names if name.path == f"asyncsim.{key}"]
+    names = by_need(package, names)
     modules: dict[str, list[Name]] = {}
     for name in names:
         if name not in first:
@@ -137,6 +161,14 @@ def _divided(package: str, names: list[Name]) -> list[Page]:
     left = modules.pop("", [])  # of the package itself: `by_name`, constants and aliases of types
     found = [_page_of([name]) for name in first] + [_page_of(here) for here in modules.values()]
     return [*found, Page(f"package-{package}", "", package, left)] if left else found
+
+
+def by_need(package: str, names: list[Name]) -> list[Name]:
+    """Order names of a package: those that its users need most, and then the others as they came."""
+    rank = {f"asyncsim.{name}": place for place, name in enumerate(NEEDED.get(package, "").split())}
+    if unknown := set(rank) - {name.path for name in names}:
+        raise ValueError(f"docs/tools/reference.py: {package} has no {sorted(unknown)}, which `NEEDED` lists.")
+    return sorted(names, key=lambda name: rank.get(name.path, len(rank)))
 
 
 def _module(name: Name) -> str:

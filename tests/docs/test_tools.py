@@ -300,3 +300,12 @@ def test_synonyms_of_the_search_are_words_that_readers_type(tools):
     assert synonyms["optimizer"] == "optimiser"
     assert all(re.fullmatch(r"[\w -]+", word) and word == word.lower() for word in synonyms)
     assert not synonyms.keys() & {word for words in synonyms.values() for word in words.split()}
+
+
+@pytest.mark.quick
+def test_names_that_users_need_come_before_the_others_of_their_package(tools):
+    reference = tools("reference")
+    for package, names in reference.by_package():
+        needed = [f"asyncsim.{name}" for name in reference.NEEDED.get(package, "").split()]
+        assert [name.path for name in reference.by_need(package, names)][: len(needed)] == needed
+        assert {name.path for name in reference.by_need(package, names)} == {name.path for name in names}
