@@ -46,7 +46,7 @@ def _schedule(states: States) -> Iterator[Chapter]:
     first, last = film.seconds
     n = film.workers
     if film.graph is not None:
-        yield from _on_graph(states, film.graph)
+        yield from _in_regions(states, film.graph) if film.graph.regions else _on_graph(states, film.graph)
         return
     start = "The movie starts" if film.row else "All workers read the same parameters and compute"
     yield Chapter(first, f"{start}." if film.row else f"{start} their first gradients.")
@@ -96,6 +96,34 @@ def _on_graph(states: States, graph: GraphFilm) -> Iterator[Chapter]:
     if film.commits:
         commits = counted(film.commits, "commit", ",")
         text = f"After {commits} the mean staleness is {stale.mean():.3g} changes of a worker's model by others."
+        yield Chapter(last, text)
+
+
+def _in_regions(states: States, graph: GraphFilm) -> Iterator[Chapter]:
+    """Yield the start, the first push and the first merge, the oldest gradient and the end of a hierarchy."""
+    film, jobs = states.film, states.film.jobs
+    first, last = film.seconds
+    middle = film.workers
+    yield Chapter(first, "The movie starts." if film.row else "All regions begin with the same model and compute.")
+    for place, text in ((1, "{} pushes its change since the last merge."), (0, "{} merges the global model.")):
+        kinds = [kind for kind, pairs in enumerate(graph.senders) if pairs[0, place] == middle]
+        events = np.flatnonzero(np.isin(graph.kind, kinds))
+        if len(events):
+            server = int(graph.senders[graph.kind[events[0]]][0, 1 - place])
+            yield Chapter(
+                float(graph.last[events[0]]) / film.per_second, text.format(film.who(server, "Worker")), server
+            )
+    stale = film.staleness[: film.commits]
+    is_push = jobs.worker[: film.commits] >= middle - graph.regions
+    commits = np.where(is_push, -1, stale)
+    if commits.max(initial=0) > 1:
+        row = int(commits.argmax())
+        worker = int(jobs.worker[row])
+        text = f"The model of its region has changed {stale[row]} times since {film.who(worker)} read it."
+        yield Chapter(_before(states, row), text, worker)
+    if len(stale) and not is_push.all():
+        text = f"The mean staleness is {stale[~is_push].mean():.3g} commits and merges in a region"
+        text += f", and {stale[is_push].mean():.3g} pushes between regions." if is_push.any() else "."
         yield Chapter(last, text)
 
 

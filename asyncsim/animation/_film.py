@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from asyncsim._checks import require_not_negative, require_positive
 from asyncsim.animation._graph import GraphFilm, make_graph
+from asyncsim.animation._regions import make_regions
 from asyncsim.plots._timeline import SINCE, seconds_per_job
 from asyncsim.trace import Fault, Trace
 from asyncsim.trace._columns import end_of_trace
@@ -136,7 +137,8 @@ def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, mo
     version = int(trace.version[first]) if first < len(trace) else trace.steps
     rows, graph = np.flatnonzero(done), None
     if trace.variables > 1:
-        version, graph = first, make_graph(trace, begin, end, per_second, rows)
+        make = make_graph if trace.pushes_from is None else make_regions
+        version, graph = first, make(trace, begin, end, per_second, rows)
     return Film(
         workers=trace.workers,
         per_second=per_second,

@@ -40,6 +40,7 @@ MOST_KEPT, PATCH = 30, 6  # lines of a picture that a colour takes to be kept
 TAIL = 1.5  # commits of each worker in the strong end of a trail
 FLASH = 0.3  # of a typical job: how long a commit is seen
 LEAST, ENLARGED = 0.45, 3.0  # radius of a worker on a graph whose model is the mean, and factor of its area
+SERVER = 1.8  # area of a region's server, that of a worker is 1
 MOST_NUMBERED = 40  # workers on a graph that carry their numbers
 
 Pixels = NDArray[np.uint8]  # (height, width, 3)
@@ -276,7 +277,7 @@ class Scene:
 
     def _exchange(self, ax: Any, graph: GraphFilm, state: State) -> Iterator[tuple[Any, Any]]:
         now, typical = state.time * self.film.per_second, self.film.typical
-        places, colors = graph.places_at(now, typical), self._colors(state)
+        places, colors = graph.places_at(now, typical), np.vstack([self._colors(state), to_rgb(INK)])
         yield ax, _on(LineCollection(list(places[graph.edges]), colors="#DDE1E6", linewidths=0.8), ax, data=True)
         bright = graph.flashes(now, typical)
         under_way = [(sender, receiver, 0.6) for sender, receiver, _ in state.messages]
@@ -290,6 +291,7 @@ class Scene:
             spots = [places[s] + (places[r] - places[s]) * share for s, r, share in state.messages]
             yield ax, self._dots(ax, np.array(spots), colors[[s for s, _, _ in state.messages]], 22)
         size = np.full(self.film.workers, max(20.0, min(90.0, 2400 / self.film.workers)))
+        size[self.film.workers - graph.regions :] *= SERVER
         far = graph.distances(state.commits - self.film.row)
         if far is not None:
             size = size * (LEAST + (1 - LEAST) * far) ** 2
@@ -301,6 +303,12 @@ class Scene:
             look = {"size": 7.5, "ha": "center", "va": "center", "color": INK, "transform": ax.transData}
             look["path_effects"] = [withStroke(linewidth=2, foreground="white", alpha=0.75)]
             yield ax, _on(Text(x, y, str(worker), **look), ax)
+        if graph.regions:
+            x, y = places[-1]
+            yield ax, _on(Line2D([x], [y], marker="o", markersize=22, color=INK, transform=ax.transData), ax)
+            look = {"size": 8, "weight": "bold", "ha": "center", "va": "center", "color": "white"}
+            pushes = str(graph.versions(now)[-1])
+            yield ax, _on(Text(x, y, pushes, transform=ax.transData, **look), ax)
 
     def _staleness(self, state: State) -> Iterator[tuple[Any, Any]]:
         y, right = np.arange(self.film.workers, dtype=float), np.maximum(state.stale, 0).astype(float)

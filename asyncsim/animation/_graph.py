@@ -32,16 +32,20 @@ PULL = 0.14  # of an edge, by which an exchange draws its two ends together
 
 @dataclass(frozen=True, eq=False)
 class GraphFilm:
-    """The variables of a film's workers: where they are drawn, who mixes with whom when, and how far they are apart."""
+    """The variables of a film's workers: where they are drawn, who mixes with whom when, and how far they are apart.
 
-    places: Floats  # (workers, 2), within the unit circle
+    In a hierarchy (`_regions`) the servers of regions are the last workers, and one more place is the global server's.
+    """
+
+    places: Floats  # (workers, 2), within the unit circle, and that of a global server
     edges: NDArray[np.int64]  # (edges, 2), each pair once
     senders: tuple[NDArray[np.int64], ...]  # different lists of (messages, 2): sender and receiver
     kind: NDArray[np.int64]  # (events,) of each event in the window, its list
     first: Floats  # (events,) ticks, when its messages left
     last: Floats  # (events,) ticks, when they arrived, in order
-    base: NDArray[np.int64]  # (workers,) version of each worker's variable before the window
-    changes: tuple[Floats, ...]  # for each worker, the ticks in the window at which its variable's version grows
+    variable: NDArray[np.int64]  # (workers,) that each worker changes
+    base: NDArray[np.int64]  # (variables,) versions before the window
+    changes: tuple[Floats, ...]  # for each variable, the ticks in the window at which its version grows
     staleness: NDArray[np.int64]  # (committing,) of the film's jobs
     distance_at: NDArray[np.int64]  # (frames,) commits of the window so far, in order
     distance: Floats  # (frames, workers) |x_i - x̄| then, as a share of the largest
@@ -49,7 +53,12 @@ class GraphFilm:
     def versions(self, now: float) -> NDArray[np.int64]:
         """Return the (workers,) versions of the workers' variables at a tick."""
         counts = [int(np.searchsorted(ticks, now, side="right")) for ticks in self.changes]
-        return self.base + np.array(counts, np.int64)
+        return (self.base + np.array(counts, np.int64))[self.variable]
+
+    @property
+    def regions(self) -> int:
+        """Number of the regions around a global server, 0 on a graph."""
+        return len(self.base) - 1 if len(self.places) > len(self.variable) else 0
 
     def messages(self, now: float) -> list[tuple[int, int, float]]:
         """Return sender, receiver and the share of its way of every message under way at a tick."""
@@ -93,7 +102,7 @@ def make_graph(trace: Trace, begin: float, end: float, per_second: float, rows: 
     if not is_on_graph(trace):
         raise ValueError(
             f"`trace` must have one variable, or one for each worker; got {trace.variables} for {trace.workers} "
-            "workers. Simulate a Cluster or a Gossip."
+            "workers. Simulate a Cluster, a Gossip or a Hierarchy."
         )
     mixings = trace.mixings
     apart = mixings.target != mixings.source
@@ -125,6 +134,7 @@ def make_graph(trace: Trace, begin: float, end: float, per_second: float, rows: 
         kind=np.array(kind, np.int64),
         first=np.round(np.array(first) * per_second),
         last=np.round(time[starts] * per_second),
+        variable=np.arange(trace.workers),
         base=np.array(before, np.int64),
         changes=tuple(
             np.round(times[count : np.searchsorted(times, end, side="right")] * per_second)

@@ -182,6 +182,9 @@ def animate(
     ends together for a moment. Messages that take time move along the edges. Colours are staleness. If the run recorded
     `central` at every commit, the size of a worker is the distance of its model from their mean.
 
+    The workers of an `asyncsim.Hierarchy` stand around their region's server, and these servers around the global one,
+    which carries its version. Commits, pushes and the answers that a region merges light up their edges.
+
     Args:
         trace: The schedule.
         run: Its replay, or name -> replay for several rules on this one schedule, in synchronised panels. For a
@@ -255,13 +258,15 @@ def _on_graph(film: Film, trace: Trace, runs: Mapping[str, Run], view: str | Non
     """Return the film with the distances between models, if the first run recorded enough to know them."""
     if view == "landscape":
         raise ValueError(
-            "`view` 'landscape' is for one central variable; the workers of this trace have one each. Choose "
-            "view='gravity', which draws their graph."
+            "`view` 'landscape' is for one central variable; the workers of this trace, or its regions, have one each. "
+            "Choose view='gravity', which draws their graph."
         )
+    assert film.graph is not None
+    if film.graph.regions:
+        return film
     distances = next((distances_of(trace, replay, film.row, film.commits) for replay in runs.values()), None)
     if distances is None:
         return film
-    assert film.graph is not None
     return replace(film, graph=replace(film.graph, distance_at=distances[0], distance=distances[1]))
 
 
@@ -294,11 +299,12 @@ def _view(view: str | None, runs: Mapping[str, Run]) -> str:
 
 def _title(trace: Trace, runs: Mapping[str, Run]) -> str:
     if not runs:
-        where = "asynchronously" if trace.variables == 1 else "on a graph"
-        return f"{counted(trace.workers, 'worker')}, {where}"
+        regions = f"in {counted(trace.variables - 1, 'region')}"
+        where = "asynchronously" if trace.variables == 1 else "on a graph" if trace.pushes_from is None else regions
+        return f"{counted(trace.computing, 'worker')}, {where}"
     workload = next(iter(runs.values())).workload
     task = getattr(workload, "landscape", workload.name)
-    name, workers = getattr(task, "__qualname__", task), counted(trace.workers, "worker")
+    name, workers = getattr(task, "__qualname__", task), counted(trace.computing, "worker")
     return f"{' beside '.join(runs)} on {name}, {workers}, one schedule"
 
 

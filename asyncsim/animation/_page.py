@@ -109,6 +109,7 @@ def _graph_part(graph: GraphFilm) -> dict[str, Any]:
         "kind": _column(graph.kind),
         "lasted": _column(graph.last - graph.first),
         "last": np.diff(graph.last, prepend=0.0).astype(np.int64),
+        **({"variable": graph.variable, "regions": graph.regions} if graph.regions else {}),
         "base": graph.base,
         "changes": [np.diff(ticks, prepend=0.0).astype(np.int64) for ticks in graph.changes],
         "distanceAt": graph.distance_at,

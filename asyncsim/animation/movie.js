@@ -503,7 +503,7 @@ const describe = (film, state, w) => {
 const explained = (film, state, w) => {
   if (w < 0) return "";
   if (state.stale[w] < 0) return `Worker ${w} is ${DOING[state.doing[w]]}.`;
-  const words = [film.graph ? `Worker ${w} computes on its own model. Changes by others since: ${state.stale[w]}.`
+  const words = [film.graph ? modelOf(film, state, w)
     : `Worker ${w} computes on version ${state.read[w]}, ${state.stale[w]} behind.`];
   for (const run of film.runs) {
     const lens = mechanismAt(film, run, state, w), long = (v) => number(Math.hypot(...v));

@@ -34,13 +34,24 @@ GRAPH_TRACES = {
         asim.Gossip(6, GAMMA, graph="torus", network=asim.Network(latency=delays.Constant(0.2))), commits=40
     ),
 }
+_REGION = asim.Cluster(3, GAMMA)
+_SLOW = asim.Network(latency=delays.Constant(0.2))
+REGION_TRACES = {
+    "regions": lambda: asim.simulate(
+        asim.Hierarchy([_REGION] * 3, 3, network=asim.Network(latency=delays.Constant(0.5))), commits=90
+    ),
+    "one region, without a far link": lambda: asim.simulate(asim.Hierarchy([_REGION], 4), commits=30),
+    "regions of different sizes, with slow links": lambda: asim.simulate(
+        asim.Hierarchy([asim.Cluster(1, GAMMA), asim.Cluster(4, GAMMA, network=_SLOW)], 2, network=_SLOW), commits=60
+    ),
+}
 POINTS = ("central", "read")
 
 
 @functools.cache
 def trace_of(name):
     """One of the traces above, simulated once."""
-    return (TRACES | GRAPH_TRACES)[name]()
+    return (TRACES | GRAPH_TRACES | REGION_TRACES)[name]()
 
 
 @functools.cache

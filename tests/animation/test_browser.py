@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.animation import _states
 from tests.animation.browser import MoviePage
-from tests.animation.problems import GRAPH_TRACES, TRACES, trace_of, two_runs
+from tests.animation.problems import GRAPH_TRACES, REGION_TRACES, TRACES, trace_of, two_runs
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def moments(movie):
     return [*np.linspace(first, last, 12).tolist(), *ticks.tolist()]
 
 
-MOVIES = {name: lambda name=name: asim.animate(trace_of(name)) for name in TRACES | GRAPH_TRACES} | {
+MOVIES = {name: lambda name=name: asim.animate(trace_of(name)) for name in TRACES | GRAPH_TRACES | REGION_TRACES} | {
     "several a step": lambda: asim.animate(*two_runs("several a step")),
     "a window and reads of one's own": lambda: asim.animate(*two_runs(), start=3.0, stop=7.0),
 }

@@ -222,6 +222,5 @@ test_damaged_pushes_are_refused = refusals(
 test_what_knows_one_variable_refuses_hierarchies = refusals(
     (lambda: TABLE.to_columns(unfinished=True), "must have one variable here; got one with 3"),
     (lambda: asim.calibrate(TABLE), "must have one variable here"),
-    (lambda: asim.animate(TABLE), "must have one variable, or one for each worker"),
     call=lambda use: use(),
 )
