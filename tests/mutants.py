@@ -301,11 +301,11 @@ PLANTED = r"""
 + columns["time"] = times.columns["time"]
 
 # Parameter groups that are read at versions of their own, and pipelines.
-@ asyncsim/engine/_loop.py | tests/engine/test_groups.py -k 'plain_loop or everything'
+@ asyncsim/engine/_events.py | tests/engine/test_groups.py -k 'plain_loop or everything'
 = a worker that begins goes on from where it never was
 - tree_where(when.begins, layout.params.as_seen(central), resumed)
 + tree_where(when.begins, resumed, resumed)
-@ asyncsim/engine/_loop.py | tests/engine/test_groups.py -k everything
+@ asyncsim/engine/_events.py | tests/engine/test_groups.py -k everything
 = a group that reads overwrites what a rule knows of the last read
 - last if jax.tree.leaves(last) else read
 + read
@@ -437,22 +437,22 @@ PLANTED = r"""
 + since = view.read
 
 # The compiled replay.
-@ asyncsim/engine/_loop.py | tests/engine/test_against_reference.py
+@ asyncsim/engine/_rows.py | tests/engine/test_against_reference.py
 = the row of another worker
 - lambda: (at(rows, worker), worker)
 + lambda: (at(rows, (worker + 1) % rows.shape[0]), worker)
 = a worker's new row is not put back
 - start = (place, jnp.int32(0), jnp.int32(offset))
 + start = (place * 0, jnp.int32(0), jnp.int32(offset))
-@ asyncsim/engine/_loop.py | tests/engine/test_against_reference.py -k buffered
+@ asyncsim/engine/_events.py | tests/engine/test_against_reference.py -k buffered
 = a step's sum where its mean belongs
 - leaf / schedule.collected.astype(leaf.dtype)
 + leaf
-@ asyncsim/engine/_loop.py | tests/engine tests/rules/test_identities.py
+@ asyncsim/engine/_events.py | tests/engine tests/rules/test_identities.py
 = a worker that waits reads at once
 - resumed = tree_where(schedule.prompt, resumed, read)
 + resumed = resumed
-@ asyncsim/engine/_loop.py | tests/engine/test_against_reference.py
+@ asyncsim/engine/_events.py | tests/engine/test_against_reference.py
 = every pull is late
 - pulled = tree_where(schedule.late_pull, before, pulled) if PULL in traits else before
 + pulled = before
@@ -464,10 +464,11 @@ PLANTED = r"""
 = a local step has the key of the one before
 - jnp.arange(longest, dtype=jnp.int32)[None]
 + jnp.arange(longest, dtype=jnp.int32)[None] - 1
-@ asyncsim/engine/_loop.py | tests/engine/test_windows.py
+@ asyncsim/engine/_events.py | tests/engine/test_windows.py
 = all workers make the local steps of the longest window
 - lax.fori_loop(0, window, counted
 + lax.fori_loop(0, keys.shape[0], counted
+@ asyncsim/engine/_loop.py | tests/engine/test_windows.py
 = a worker's first key is that of the longest window
 - if windows is None else windows[worker][:, None]
 + if windows is None else longest
@@ -483,7 +484,7 @@ PLANTED = r"""
 = a record of now and then is overwritten
 - 1 << (-(-length // every)).bit_length()
 + 1 << (-(-length // every) - 1).bit_length()
-@ asyncsim/engine/_loop.py | tests/engine/test_quantities.py -k plain_loop
+@ asyncsim/engine/_events.py | tests/engine/test_quantities.py -k plain_loop
 = the recorded gradient is the central variable
 - CommitView(theta, view, info, loss, computed)
 + CommitView(theta, view, info, loss, theta)
@@ -663,7 +664,7 @@ PLANTED = r"""
 = Chrome's times in microseconds
 - np.round(np.minimum(times, end) * 1e9)
 + np.round(np.minimum(times, end) * 1e6)
-@ asyncsim/engine/_loop.py | tests/engine/test_against_reference.py -k own
+@ asyncsim/engine/_events.py | tests/engine/test_against_reference.py -k own
 = a worker goes on from a value that it cannot know
 - rule.apply(pulled, server, sent, view)
 + rule.apply(before, server, sent, view)

@@ -3,7 +3,7 @@
 Neighbours use these private modules: `_plan` (the trace as the engine needs it), `_layout` (`Packing`, pytrees in
 vectors), `_quantities` (what can be recorded), `_validation` and `_preconditions` (a user's functions tried on shapes,
 and refusals), `_chunks` (`chunk_length`), `_replay` (`finish`, a replay that is prepared already) and `_run_file`
-(the file of a run). `_loop`, `_devices` and `_run` are used here alone.
+(the file of a run). `_loop`, `_events`, `_rows`, `_devices` and `_run` are used here alone.
 """
 
 from asyncsim.engine._devices import use_all_cores

@@ -9,7 +9,7 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.engine._layout import Packing, row_packing
-from asyncsim.engine._loop import at, put_row, take_row
+from asyncsim.engine._rows import at, put_row, take_row
 from asyncsim.workloads._batches import Shuffles, init_key
 
 
