@@ -606,6 +606,13 @@ PLANTED = r"""
 = a column that was filled in counts as recorded
 - derived = name in trace.derived or (
 + derived = (
+@ asyncsim/trace/_rollout_log.py | tests/trace/test_rollout_versions.py
+= steps of one group each are merged after a pause
+- return merged if _have_one_size(merged) else apart
++ return merged
+= versions that a step made are counted as those that it read
+- return 0.0 if _is_made(by_time, numbers) else float(
++ return float(
 @ asyncsim/trace/_presence.py | tests/calibration/test_new_names.py
 = a worker takes the place of one that is still there
 - free = [at for at, holder in enumerate(holders) if end[holder] < begin[worker]]
