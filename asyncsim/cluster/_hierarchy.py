@@ -322,13 +322,18 @@ class PushClock:
         self.merged: list[tuple[int, float]] = []
 
     def duration(self, start: float, work: float) -> float:
-        """Begin a push: keep its merge and its last commit, and return the seconds until that is applied."""
+        """Return the seconds of a job of the region's server, which is a push."""
+        # The simulation asks once for each job, in their order, so that the answer may note the push.
+        return self.start_push(start, int(work))
+
+    def start_push(self, start: float, commits: int) -> float:
+        """Note the merge before a push and the commit with which it leaves, and return the seconds until then."""
         row = int(np.searchsorted(self.times, start, "left"))
         if self.sent:
             # At one time, a merge comes after the commit with which the push left, and before all others.
             row = max(row, self.sent[-1] + 1)
             self.merged.append((row, start))
-        row += int(work) - 1
+        row += commits - 1
         self.sent.append(row)
         if row >= len(self.times):
             return math.inf
