@@ -25,7 +25,7 @@ from asyncsim.study._load import Stored, Study, importable, load_study, study_of
 class Source(NamedTuple):
     """A study, and where it came from."""
 
-    study: Study  # the study
+    study: Study
     argument: str  # the argument that names it
     origin: Origin  # its script and the changed fields
     base: Path  # folder to whose name the changed fields are added

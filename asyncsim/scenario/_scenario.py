@@ -487,14 +487,7 @@ class Scenario(Checked):
                         f"{counted(self.workers, 'worker')}. Give the scenario a Cluster to simulate others."
                     )
         cluster, rule, workload = override(self.cluster, self.rule, self.workload, rest)
-        record = study.get("record", self.record)
-        if record is not None and "record" in study:
-            record = with_functions(as_mapping(record), self.own_measures)
-        elif record is not None:  # Another rule or workload may not report all of them.
-            # The number of workers of rollouts is not known before they are simulated. It changes no names.
-            bound = Structure(rule.for_workers(workers_of(cluster) or self.workers))
-            possible = (*self._reportable_by(bound, workload, cluster), *self.own_measures)
-            record = {name: stride for name, stride in as_mapping(record).items() if name in possible}
+        record = self._record_after(study, cluster, rule, workload)
         length = {name: study[name] for name in LENGTHS if study.get(name) is not None}
         return Scenario(
             cluster=cluster,
@@ -506,6 +499,18 @@ class Scenario(Checked):
             record=record,
             labels=self.labels,
         )
+
+    def _record_after(self, study: Mapping[str, Any], cluster: Any, rule: Rule, workload: Workload) -> Any:
+        """Return what to record after changes: the record that they name, or the entries that can still be reported."""
+        if "record" in study:
+            chosen = study["record"]
+            return None if chosen is None else with_functions(as_mapping(chosen), self.own_measures)
+        if self.record is None:
+            return None
+        # The number of workers of rollouts is not known before they are simulated. It changes no names.
+        bound = Structure(rule.for_workers(workers_of(cluster) or self.workers))
+        possible = (*self._reportable_by(bound, workload, cluster), *self.own_measures)
+        return {name: stride for name, stride in as_mapping(self.record).items() if name in possible}
 
     @property
     def _lengths(self) -> dict[str, Any]:

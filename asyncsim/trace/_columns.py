@@ -83,7 +83,7 @@ def refuse(
     remedy: str,
     convert: Callable[[Any], Any] = lambda value: value,
 ) -> None:
-    """Raise for the first row in which `bad` holds, with its value as `shown` gives it."""
+    """Raise for the first row in which `bad` holds, with its value as `convert` gives it."""
     if bad.any():
         row = int(bad.argmax())
         value = None if values is None else convert(values[row].item())

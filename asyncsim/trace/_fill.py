@@ -29,9 +29,11 @@ from asyncsim.trace._presence import Presence, presence
 NO_ROW = -1  # of a job that the table lacks
 UNKNOWN = empty_of("read_version")  # an empty cell of a version
 READS = frozenset({"read_time", "read_version", "pull_version"})  # columns that say when a job read
-IN_ORDER = "Rows with `version` are in order of application: did the server's clock step back? Correct its times."
-SPANS_STEP = "A job is read before it commits: did a clock step back?"
-LACKING = "Rows before it are missing: add them, or leave out `version`."
+REMEDY_FOR_ORDER = (
+    "Rows with `version` are in order of application: did the server's clock step back? Correct its times."
+)
+REMEDY_FOR_READ = "A job is read before it commits: did a clock step back?"
+REMEDY_FOR_GAP = "Rows before it are missing: add them, or leave out `version`."
 
 
 class Filled(NamedTuple):
@@ -121,7 +123,13 @@ def count_steps(jobs: LoggedJobs) -> Steps:
     """Count the steps that commits close, and the versions, which are those of rows in order."""
     time = jobs.recorded["commit_time"][: jobs.commits]
     if "version" in jobs.recorded:
-        refuse(np.append(False, np.diff(time) < 0), "commit_time", time, "not precede that of the row before", IN_ORDER)
+        refuse(
+            np.append(False, np.diff(time) < 0),
+            "commit_time",
+            time,
+            "not precede that of the row before",
+            REMEDY_FOR_ORDER,
+        )
     closes = jobs.recorded["closes_step"] if "closes_step" in jobs.recorded else find_closing(jobs)
     closed = np.cumsum(closes, dtype=np.int64)
     counted = np.where(jobs.committed, closed - closes, -1).astype(np.int32)
@@ -136,7 +144,7 @@ def find_closing(jobs: LoggedJobs) -> BoolColumn:
     growth = np.diff(version)
     if not len(version) or version[0] or (growth < 0).any():
         return jobs.committed  # The checks of a trace say what is wrong.
-    refuse(np.append(False, growth > 1), "version", version, "grow by one at most from row to row", LACKING)
+    refuse(np.append(False, growth > 1), "version", version, "grow by one at most from row to row", REMEDY_FOR_GAP)
     commits_of_step = np.bincount(version)
     # The last step is complete if it has as many commits as the one before.
     closes = np.append(growth > 0, len(commits_of_step) < 2 or commits_of_step[-1] >= commits_of_step[-2])
@@ -189,7 +197,7 @@ def find_previous(jobs: LoggedJobs, ends: Ends, present: Presence | None) -> Pre
     worker = jobs.recorded["worker"]
     row = previous_of_worker(worker, ends.end_time)
     end = np.append(ends.end_time, 0.0)[row]
-    if present:  # Whoever joined late had read before the first time that the log has of the job.
+    if present:  # A worker that joined late had read before the first recorded time of its job.
         earliest = np.minimum(present.joined[worker], jobs.recorded.get("start_time", ends.finish_time))
         end = np.where(jobs.committed & (row < 0), earliest, end)
     return Previous(row, end, (row >= 0) & (row < jobs.commits))
@@ -218,7 +226,7 @@ def compute_begins(jobs: LoggedJobs, steps: Steps, ends: Ends, previous: Previou
         # The one mistake that would show as a wrong version.
         time = recorded["commit_time"][: jobs.commits]
         bad = time < recorded["read_time"][: jobs.commits]
-        refuse(bad, "commit_time", time, "not precede `read_time`", SPANS_STEP)
+        refuse(bad, "commit_time", time, "not precede `read_time`", REMEDY_FOR_READ)
         return Begins(resumes_own, state_lost, recorded["read_time"], start)
     pulled = np.maximum(steps.time_of(steps.pull_version), start)[previous.row]
     earliest = np.where(resumes_own & previous.is_commit, pulled, previous.end)

@@ -361,12 +361,12 @@ def _counts_from_elsewhere(first: float, table: Mapping[str, NDArray[Any]], orig
     """Return whether the earliest time is too late to be one of a run that began at 0."""
     done = table["commit_time"][np.isfinite(table["commit_time"])]
     span = done.max(initial=first) - first
-    first += origin
+    earliest = first + origin
     # A log in Unix time begins some decades after 0.
-    if first > max(EPOCH, span):
+    if earliest > max(EPOCH, span):
         return True
     # With few commits per worker, a late first one proves nothing: the workers may be slow.
-    return span > 0 and first > FAR * span and len(done) >= FAR * len(np.unique(table["worker"]))
+    return span > 0 and earliest > FAR * span and len(done) >= FAR * len(np.unique(table["worker"]))
 
 
 def require_plausible(table: Mapping[str, NDArray[Any]], origin: float = 0.0) -> None:

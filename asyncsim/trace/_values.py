@@ -121,7 +121,9 @@ def as_seconds(columns: Mapping[str, Any], unit: str) -> Times:
             rule = f"must be dates too, as `{next(iter(dates))}` is"
             raise TraceError(name, rule, "Give all times as dates, or all as numbers.", found=f"got {array.dtype}")
     # Integers have all their digits, as dates do, while a float has no nanoseconds of Unix time.
-    of_dates = [array[~np.isnat(array)].min().astype("M8[s]").astype(int) for array in dates.values() if _any(array)]
+    of_dates = [
+        array[~np.isnat(array)].min().astype("M8[s]").astype(int) for array in dates.values() if _has_date(array)
+    ]
     of_integers = [a.min() // per for a in arrays.values() if a.dtype.kind in "iu" and len(a) and per > 1]
     origin = min(map(int, (*of_dates, *of_integers)), default=0)
     seconds = {name: _since(array, origin, per) for name, array in arrays.items()}
@@ -144,7 +146,7 @@ def start_in_seconds(start: float | str, per: int = 1) -> float:
     return float(_since(values[:1], 0, 1)[0])
 
 
-def _any(dates: NDArray[Any]) -> bool:
+def _has_date(dates: NDArray[Any]) -> bool:
     return not bool(np.isnat(dates).all())
 
 
@@ -225,7 +227,7 @@ def _parse_dates(texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     moments = [None if _is_missing(text) or isinstance(text, int | float) else text for text in plain]
     column = pandas.Series(moments, dtype=object)
     parsed = pandas.to_datetime(column, format="ISO8601", utc=True, errors="coerce")
-    return _with_nothing(pandas.DatetimeIndex(parsed).tz_localize(None).to_numpy(), texts)
+    return _append_missing(pandas.DatetimeIndex(parsed).tz_localize(None).to_numpy(), texts)
 
 
 def _parse_durations(texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -236,10 +238,10 @@ def _parse_durations(texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of units that pandas will spell otherwise
         parsed = pandas.to_timedelta(pandas.Series(spans, dtype=object), errors="coerce")
-    return _with_nothing(pandas.TimedeltaIndex(parsed).to_numpy(), texts)
+    return _append_missing(pandas.TimedeltaIndex(parsed).to_numpy(), texts)
 
 
-def _with_nothing(values: NDArray[Any], texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _append_missing(values: NDArray[Any], texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return times with a missing one at the end, for code -1, and which of the texts are wrong."""
     bad = np.isnat(values) & ~np.array([_is_missing(text) for text in texts], bool)
     return np.append(values, np.array("NaT", values.dtype)), bad

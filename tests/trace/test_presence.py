@@ -61,7 +61,7 @@ def test_the_staleness_of_the_log_is_that_of_its_jobs():
     trace = asim.Trace.from_columns(columns)
     first = int(np.argmax(trace.worker == OLD))
     assert first > 750
-    assert trace.staleness[first] <= 10
+    assert abs(trace.staleness[first] - OLD) <= 3  # Commits of four others in one job: their sd is below 1.
     fit = asim.calibrate(trace, law="gamma", by_worker=False)
     cv = fit.parameters["compute.cv"]
     assert cv.estimate == pytest.approx(0.3, rel=0.1)
