@@ -304,6 +304,7 @@ def test_synonyms_of_the_search_are_words_that_readers_type(tools):
 
 @pytest.mark.quick
 def test_names_that_users_need_come_before_the_others_of_their_package(tools):
+    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
     reference = tools("reference")
     for package, names in reference.by_package():
         needed = [f"asyncsim.{name}" for name in reference.NEEDED.get(package, "").split()]

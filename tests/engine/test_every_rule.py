@@ -63,4 +63,6 @@ def test_a_rule_equals_the_plain_loop(name, kind, x64):
 
 
 def test_the_table_has_every_rule():
-    assert {make().innermost.name for make in MAKE.values()} == {*FAMILIES["rules"]}
+    """Other tests of this process may have registered rules of their own."""
+    library = {name for name, kind in FAMILIES["rules"].items() if kind.__module__.startswith("asyncsim.")}
+    assert {make().innermost.name for make in MAKE.values()} == library

@@ -148,4 +148,4 @@ def test_variables_that_several_workers_share_are_refused(tmp_path):
     with pytest.raises(ValueError, match="one for each worker, in CSV"):
         shared.to_csv(tmp_path / "run.csv")
     with pytest.raises(ValueError, match="one for each worker"):
-        asim.animate(trace)
+        asim.animate(shared)
