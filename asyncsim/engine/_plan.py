@@ -54,6 +54,12 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
             f"`trace` must have one variable for {rule.name!r}, which collects {rule.collect} commits in a step; it "
             f"has {trace.variables}. Replay it with a rule that applies every commit, such as 'downpour'."
         )
+    if trace.variables > 1 and rule.innermost.awaits_all:
+        raise ValueError(
+            f"`trace` must have one variable for {rule.name!r}, whose server makes no step before every worker has "
+            f"sent it a gradient; it has {trace.variables}, and workers commit to one of them each. Replay it with "
+            "another rule, such as 'downpour'."
+        )
     if trace.pushes_from is None and any(isinstance(layer, Hierarchical) for layer in layers(rule)):
         raise ValueError(
             f"`trace` must have servers of regions for {rule.name!r}, which has a global rule; it has none. Simulate "

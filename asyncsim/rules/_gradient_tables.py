@@ -48,6 +48,8 @@ def empty_table(params: Params) -> Table:
 class OfWorkers(Elementwise, named=False):
     """Rules that average over all workers of the trace."""
 
+    awaits_all = True
+
     _: KW_ONLY
     workers: Workers | None = None
 

@@ -119,6 +119,7 @@ class Rule(Traced, Named, ABC, family="rules", example="Downpour(0.1)"):
         replaces: Whether a commit replaces its variable, so that what others changed in the meantime is lost.
         ignores: Whether `send` gives a message of nothing but zeros for a commit that does not count, such as one of a
             gradient that is too old.
+        awaits_all: Whether its server makes no step before every worker has sent a gradient.
         draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
             has committed, and of nothing else.
         window: Local steps between two commits, 1 without local steps: one number for all workers, or a tuple with one
@@ -144,6 +145,7 @@ class Rule(Traced, Named, ABC, family="rules", example="Downpour(0.1)"):
     rounds = False
     replaces = False
     ignores = False
+    awaits_all = False
     draws = False
     window = cast(Any, 1)
 
