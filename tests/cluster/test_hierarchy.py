@@ -48,7 +48,7 @@ def mean_error(values):
 @pytest.mark.parametrize(("count", "latency", "workers"), [(2, 0.5, 6), (8, 1.0, 4), (32, 2.0, 3)])
 def test_pushes_and_reported_commits_are_as_many_as_theory_says(count, latency, workers):
     regions = [region(workers), region(workers)]
-    trace = asim.simulate(asim.Hierarchy(regions, commits_per_push=count, network=far(latency)), commits=40_000)
+    trace = asim.simulate(asim.Hierarchy(regions, commits_per_push=count, network=far(latency)), commits=16_000)
     pushes = trace.from_variable == 0
     gaps = np.diff(trace.commit_time[pushes])
     mean, error = mean_error(gaps)
