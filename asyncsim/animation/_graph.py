@@ -124,9 +124,7 @@ def make_graph(trace: Trace, begin: float, end: float, per_second: float, rows: 
             lists.append(sent)
         kind.append(number)
         first.append(min([*departure[between].tolist(), float(time[start])]))
-    changes = changes_of(trace)
-    of_worker = [changes.time[start:stop] for start, stop in zip(changes.first[:-1], changes.first[1:], strict=True)]
-    before = [int(np.searchsorted(times, begin)) for times in of_worker]
+    base, changes = count_changes(trace, begin, end, per_second)
     return GraphFilm(
         places=lay_out(pairs),
         edges=np.argwhere(np.triu(pairs)),
@@ -135,15 +133,26 @@ def make_graph(trace: Trace, begin: float, end: float, per_second: float, rows: 
         first=np.round(np.array(first) * per_second),
         last=np.round(time[starts] * per_second),
         variable=np.arange(trace.workers),
-        base=np.array(before, np.int64),
-        changes=tuple(
-            np.round(times[count : np.searchsorted(times, end, side="right")] * per_second)
-            for times, count in zip(of_worker, before, strict=True)
-        ),
+        base=base,
+        changes=changes,
         staleness=trace.staleness[rows].astype(np.int64),
         distance_at=np.zeros(0, np.int64),
         distance=np.zeros((0, trace.workers)),
     )
+
+
+def count_changes(
+    trace: Trace, begin: float, end: float, per_second: float
+) -> tuple[NDArray[np.int64], tuple[Floats, ...]]:
+    """Return each variable's version before a window, and the ticks in the window at which it changes."""
+    changes = changes_of(trace)
+    of_variable = [changes.time[start:stop] for start, stop in zip(changes.first[:-1], changes.first[1:], strict=True)]
+    before = [int(np.searchsorted(times, begin)) for times in of_variable]
+    ticks = tuple(
+        np.round(times[count : np.searchsorted(times, end, side="right")] * per_second)
+        for times, count in zip(of_variable, before, strict=True)
+    )
+    return np.array(before, np.int64), ticks
 
 
 def _departures(trace: Trace) -> Floats:

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.animation._graph import Floats, GraphFilm
+from asyncsim.animation._graph import Floats, GraphFilm, count_changes
 from asyncsim.trace import Trace
-from asyncsim.trace._variables import changes_of, mixed_rows, variable_of_worker
+from asyncsim.trace._variables import mixed_rows, variable_of_worker
 
 ORBIT = 0.68  # of the regions' servers around the global one
 NEAR, CLEARANCE = 0.32, 0.75  # largest radius of a region, and share of the room between two servers
@@ -36,9 +36,7 @@ def make_regions(trace: Trace, begin: float, end: float, per_second: float, rows
     kinds, kind = np.unique(2 * worker[inside].astype(np.int64) + down[inside], return_inverse=True)
     ends = [(each // 2, int(towards[each // 2])) for each in kinds.tolist()]
     senders = [pair[::-1] if each % 2 else pair for each, pair in zip(kinds.tolist(), ends, strict=True)]
-    changes = changes_of(trace)
-    of_variable = [changes.time[start:stop] for start, stop in zip(changes.first[:-1], changes.first[1:], strict=True)]
-    before = [int(np.searchsorted(times, begin)) for times in of_variable]
+    base, changes = count_changes(trace, begin, end, per_second)
     return GraphFilm(
         places=lay_out_regions(variable[:computing], trace.variables - 1),
         edges=np.stack([np.arange(middle), towards], axis=1),
@@ -47,11 +45,8 @@ def make_regions(trace: Trace, begin: float, end: float, per_second: float, rows
         first=np.round(np.minimum(first, last)[inside] * per_second),
         last=np.round(last[inside] * per_second),
         variable=variable,
-        base=np.array(before, np.int64),
-        changes=tuple(
-            np.round(times[count : np.searchsorted(times, end, side="right")] * per_second)
-            for times, count in zip(of_variable, before, strict=True)
-        ),
+        base=base,
+        changes=changes,
         staleness=trace.staleness[rows].astype(np.int64),
         distance_at=np.zeros(0, np.int64),
         distance=np.zeros((0, trace.workers)),
