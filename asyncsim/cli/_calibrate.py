@@ -33,7 +33,7 @@ from asyncsim.cli._progress import CountBar
 from asyncsim.cli._trace import LogFile, log_file
 from asyncsim.cluster import Rollouts
 from asyncsim.components._families import FAMILIES as COMPONENTS
-from asyncsim.components._field import parse_whole
+from asyncsim.components._parse import parse_whole
 from asyncsim.files._atomic import atomic_write
 from asyncsim.files._hash import hash_parts
 from asyncsim.files._json import to_plain

@@ -1,4 +1,4 @@
-"""A flag for each field of a study, and a help that shows those that count."""
+"""Flags: one for each field of a study, whose text `components._parse` parses, and a help of those that count."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +10,8 @@ import click
 
 from asyncsim.cli._command import Command, wrong_usage
 from asyncsim.components._address import paths_named, shorten
-from asyncsim.components._field import Field, parse_whole
+from asyncsim.components._field import Field
+from asyncsim.components._parse import parse_whole
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.scenario._tree import settings_of_choice
 

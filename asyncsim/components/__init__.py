@@ -18,9 +18,10 @@ Example:
 
 Neighbours use `_component` and `_families` (the base classes), `_traced` (components as pytrees), `_checked`
 (annotations as checks), `_settings`, `_address` and `_replaced` (settings: their paths, their names and their changes),
-`_field` and `_help` (values as texts, and the meaning of arguments), `_description` (plain data), `_digest` (its hash),
-`_code_hash` and `_environment` (code, values and JAX's settings on which results depend), `_precision` and `_frozen`
-(numbers and arrays that do not change), `_remember` (results per object) and `_user_files` (where code comes from).
+`_parse` (the text of a flag becomes a value), `_field` and `_help` (values as texts, and the meaning of arguments),
+`_description` (plain data), `_digest` (its hash), `_code_hash` and `_environment` (code, values and JAX's settings on
+which results depend), `_precision` and `_frozen` (numbers and arrays that do not change), `_remember` (results per
+object) and `_user_files` (where code comes from).
 """
 
 import lazy_loader

@@ -11,7 +11,8 @@ from typing import Any
 
 from asyncsim import _checks as checks
 from asyncsim.components._families import FAMILIES
-from asyncsim.components._field import Field, law_of
+from asyncsim.components._field import Field
+from asyncsim.components._parse import parse_law
 from asyncsim.components._replaced import replaced
 from asyncsim.components._settings import (
     EMPTY,
@@ -147,7 +148,7 @@ def _chooses(value: Any, field: Field) -> bool:
 def _chosen(value: Any, field: Field) -> Any:
     """Return the name or the object that a value chooses. The text of a law may have its arguments, after colons."""
     takes_laws = field.kind == LAW or set(field.choices) <= set(FAMILIES["delays"])
-    return law_of(value) if takes_laws and isinstance(value, str) and ":" in value else value
+    return parse_law(value) if takes_laws and isinstance(value, str) and ":" in value else value
 
 
 def refuse_unknown_setting(name: str, component: Any, fields: Mapping[str, Field], what: str) -> None:

@@ -1,14 +1,12 @@
-"""Fields: typed arguments that flags and grids set by name, and the texts that stand for their values."""
+"""Fields: arguments with a kind, a meaning and a present value, which flags and grids set by name."""
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from asyncsim import _checks as checks
-from asyncsim.components._families import by_name
+from asyncsim.components._parse import parse_kind
 
-WHOLE = ("integer", "integer by worker")  # kinds of which a value can be one whole number
 LONGEST = 40  # characters of a value in a line that lists several
 
 
@@ -64,11 +62,7 @@ class Field:
         """
         if self.choices:
             return checks.require_one_of(self.name, text, choices=self.choices)
-        parse, wrong = _KINDS[self.kind]
-        try:
-            return parse(text)
-        except (ValueError, KeyError):
-            raise ValueError(f"{text!r} is {wrong}.") from None
+        return parse_kind(text, self.kind)
 
     def show(self) -> str:
         """Return the present value as it would be written on the command line."""
@@ -93,63 +87,3 @@ def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value)) or "none"
     return str(value)
-
-
-def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
-    def parse_list(text: str) -> list[Any]:
-        items = [item.strip() for item in text.strip("[]() ").split(",")]
-        return [] if text.strip() == "none" else [parse(item) for item in items if item]
-
-    return parse_list
-
-
-def _one_or_listed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: _listed(parse)(text) if "," in text else parse(text)
-
-
-def law_of(text: str) -> Any:
-    """Return the law of delays of a text."""
-    name, *parts = text.strip().split(":")
-    arguments = (part.partition("=") for part in parts)
-    try:
-        return by_name("delays", name)(**{key.strip(): float(value) for key, _, value in arguments})
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{text!r} is no law: {error}") from None
-
-
-def _parse_law(text: str) -> float | str:
-    with suppress(ValueError):
-        return float(text)
-    law_of(text)
-    return text
-
-
-def parse_whole(text: str) -> int:
-    """Return the whole number that a text is, which may be written as 1e7 or 100.0."""
-    with suppress(ValueError):
-        return int(text)
-    value = float(text)
-    if not value.is_integer():
-        raise ValueError(f"{text!r} is not a whole number.")
-    return int(value)
-
-
-def _parse_names(text: str) -> dict[str, int | None]:
-    items = [item.partition("=") for item in _listed(str)(text)]
-    return {name.strip(): parse_whole(number) if equals else None for name, equals, number in items}
-
-
-_SWITCHES = {"true": True, "false": False}
-# Kind -> the function that reads a text, and the words for a text that it refuses.
-_KINDS: dict[str, tuple[Callable[[str], Any], str]] = {
-    "integer": (parse_whole, "not a whole number"),
-    "number": (float, "not a number"),
-    "law": (_parse_law, "neither a mean nor a law with its arguments, such as gamma:mean=1:cv=0.3"),
-    "switch": (lambda text: _SWITCHES[text.strip().lower()], "neither true nor false"),
-    "integers": (_listed(parse_whole), "not a list of whole numbers separated by commas"),
-    "numbers": (_listed(float), "not a list of numbers separated by commas"),
-    "integer by worker": (_one_or_listed(parse_whole), "neither a whole number nor one per worker separated by commas"),
-    "number by worker": (_one_or_listed(float), "neither a number nor one per worker separated by commas"),
-    "text": (str, "no text"),
-    "names": (_parse_names, "not a list of name or name=number separated by commas"),
-}

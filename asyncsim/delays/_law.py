@@ -13,7 +13,7 @@ from asyncsim import _checks as checks
 from asyncsim._checks import require_count, require_not_negative, require_positive
 from asyncsim.components._checked import Checked, checked, require_decorated, require_kind
 from asyncsim.components._families import Named, by_name
-from asyncsim.components._field import law_of
+from asyncsim.components._parse import parse_law
 from asyncsim.components._settings import mean_of
 
 FloatArray = NDArray[np.float64]
@@ -161,7 +161,7 @@ class Law(Named, family="delays", members=Delay, example="Constant(1.0)"):
             mean: The mean in seconds; or a law, a law for each worker, None or the text of a law, which take its place.
         """
         if isinstance(mean, str):
-            return law_of(mean)
+            return parse_law(mean)
         if mean is None or isinstance(mean, Delay | list | tuple):  # which the field's own check refuses, if need be
             return mean
         mean, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), mean_of(law)

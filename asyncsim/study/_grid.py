@@ -16,7 +16,7 @@ from asyncsim import _checks as checks
 from asyncsim._metrics import METRICS, SPENT
 from asyncsim.calibration._priors import Prior
 from asyncsim.components._checked import checked
-from asyncsim.components._field import WHOLE
+from asyncsim.components._parse import WHOLE
 from asyncsim.scenario._rebuild import LANES
 from asyncsim.scenario._scenario import Scenario, field_named
 from asyncsim.scenario._tree import STUDY_FIELDS

@@ -11,7 +11,8 @@ import asyncsim as asim
 from asyncsim import components
 from asyncsim.components._annotations import text_kind_of
 from asyncsim.components._families import built_in_classes
-from asyncsim.components._field import WHOLE, describe_changes
+from asyncsim.components._field import describe_changes
+from asyncsim.components._parse import WHOLE
 from asyncsim.components._settings import parameters_of as arguments
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.scenario._tree import STUDY_FIELDS

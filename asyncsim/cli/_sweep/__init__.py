@@ -25,7 +25,8 @@ from asyncsim.cli._progress import CountBar
 from asyncsim.cli._run import ScriptCommand, script_option
 from asyncsim.cli._source import Source, find_source
 from asyncsim.cli._sweep.results import COMMANDS, as_records, show_settings
-from asyncsim.components._field import WHOLE, Field
+from asyncsim.components._field import Field
+from asyncsim.components._parse import WHOLE
 from asyncsim.files._json import read_json
 from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
