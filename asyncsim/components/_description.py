@@ -1,4 +1,4 @@
-"""Descriptions: a component as plain data, the component of a description, and the digest of both.
+"""Descriptions: a component as plain data, and the component of a description.
 
 There is one function each for all components, without a case for any kind.
 """
@@ -22,8 +22,8 @@ from asyncsim.components._component import is_same
 from asyncsim.components._families import FAMILIES, LIBRARY, import_families, is_ours
 from asyncsim.components._remember import PerObject
 from asyncsim.components._user_files import home_of_module, own_modules
+from asyncsim.files._hash import DIGEST_DIGITS
 
-DIGITS = 16  # hexadecimal, of a digest
 KINDS = "iufb"  # of arrays that a description lists
 MOST_LISTED = 1024  # numbers of an array that a description lists, since a larger array is hashed
 MOST_CHARACTERS = 65_536  # of a text that a description has, since a longer one is hashed as an array of characters
@@ -234,13 +234,13 @@ def _describe_object(value: Any, name: str) -> dict[str, Any]:
 
 def code_of(name: str, values: dict[str, Any]) -> str:
     """Hash all that functions and objects reach."""
-    return code.hash_reachable(name, values).hex()[:DIGITS]
+    return code.hash_reachable(name, values).hex()[:DIGEST_DIGITS]
 
 
 def _describe_array(array: np.ndarray, name: str) -> dict[str, Any]:
     kind = {} if array.dtype == np.float64 else {"dtype": str(array.dtype)}
     if array.size > MOST_LISTED or array.dtype.kind not in KINDS:
-        return {ARRAY: code.hash_array(array).hex()[:DIGITS], **kind, "shape": list(array.shape)}
+        return {ARRAY: code.hash_array(array).hex()[:DIGEST_DIGITS], **kind, "shape": list(array.shape)}
     return {ARRAY: describe(array.tolist(), name), **kind, **({"shape": list(array.shape)} if not array.size else {})}
 
 

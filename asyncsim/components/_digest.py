@@ -1,11 +1,11 @@
-"""Digests: one hash of a description, which covers all code and values that do not belong to the library."""
+"""The digest of a component: a hash of its description, with all code and values that do not belong to the library."""
 
-import hashlib
 import json
 from typing import Any
 
 from asyncsim._version import REVISION
-from asyncsim.components._description import DIGITS, IMPORT, describe, without_imports
+from asyncsim.components._description import IMPORT, describe, without_imports
+from asyncsim.files._hash import hash_parts
 
 
 def digest(component: Any) -> str:
@@ -33,4 +33,4 @@ def hash_of(data: Any) -> str:
     text = json.dumps([REVISION, data], sort_keys=True, allow_nan=False)
     if f'"{IMPORT}"' in text:
         text = json.dumps([REVISION, without_imports(data)], sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+    return hash_parts(text)

@@ -1,4 +1,4 @@
-"""Hashes of contents, by which studies, schedules and large arrays are named."""
+"""Digests are made here: hashes of contents, by which studies, schedules and large arrays are named."""
 
 import hashlib
 import re
@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 DIGEST_DIGITS = 16  # hexadecimal: 64 bits tell any number of studies apart, and a name stays readable
-_DIGEST = re.compile(f"[0-9a-f]{{{DIGEST_DIGITS}}}")
+DIGEST = f"[0-9a-f]{{{DIGEST_DIGITS}}}"  # a regular expression
 
 
 def hash_parts(*parts: bytes | memoryview | str | np.ndarray) -> str:
@@ -22,4 +22,4 @@ def hash_parts(*parts: bytes | memoryview | str | np.ndarray) -> str:
 
 def is_digest(name: object) -> bool:
     """Tell whether a name from a file can be that of an entry, and leads nowhere else, as "../.." would."""
-    return isinstance(name, str) and _DIGEST.fullmatch(name) is not None
+    return isinstance(name, str) and re.fullmatch(DIGEST, name) is not None

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from asyncsim.files import _npz as npz
 from asyncsim.files._atomic import final_name, is_foreign, make_folder, remove_temporary_files, require_no_link
-from asyncsim.files._hash import is_digest
+from asyncsim.files._hash import DIGEST, is_digest
 from asyncsim.files._json import read_owned, to_plain
 from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
@@ -36,8 +36,8 @@ RESULTS = (labels.TRACE, labels.RUN, labels.SUMMARY, labels.REPORT, labels.REPOR
 PATIENCE = 1.0  # seconds to wait for a lease that another process holds
 PATIENCE_OF_MANY = 10.0  # the same, for one that is only held while files are written
 PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS)
-STORE_FILE = re.compile(r"[0-9a-f]{16}\.(json|npz|bin)|clock")  # files in the folders of a store
-UNFINISHED_ENTRY = re.compile(r"[0-9a-f]{16}\.[0-9a-f]{16}")  # folders of entries that are assembled in a store
+STORE_FILE = re.compile(rf"{DIGEST}\.(json|npz|bin)|clock")  # files in the folders of a store
+UNFINISHED_ENTRY = re.compile(rf"{DIGEST}\.[0-9a-f]{{16}}")  # folders of entries that are assembled in a store
 MOVE = "Move it elsewhere, or choose another folder (`--out`)."
 
 

@@ -20,7 +20,6 @@ from asyncsim.components._digest import hash_of
 from asyncsim.components._field import Field, describe_changes
 from asyncsim.engine import Progress
 from asyncsim.files._atomic import require_folder
-from asyncsim.files._json import keep_owned
 from asyncsim.plots._comparison import SIDE_SIZE, SIZE, Curve, draw_comparison, draw_side_by_side
 from asyncsim.plots.style import keep_png
 from asyncsim.scenario._rebuild import hints
@@ -29,7 +28,7 @@ from asyncsim.store import _labels as labels
 from asyncsim.store._entry import PATIENCE_OF_MANY, Folder, locked
 from asyncsim.store._labels import Origin
 from asyncsim.study._grid import require_scenarios
-from asyncsim.study._result_files import Result
+from asyncsim.study._result_files import Result, keep_summary
 from asyncsim.study._run import keep_report, run
 from asyncsim.study._store import open_store
 from asyncsim.study._summary import loss_before_training
@@ -290,7 +289,7 @@ def unequal_lengths(scenarios: Iterable[Scenario]) -> str:
 
 
 def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:
-    keep_owned(folder / labels.SUMMARY, {name: result.summary for name, result in results.items()}, comparison.digest)
+    keep_summary(folder, {name: result.summary for name, result in results.items()}, comparison.digest)
     one_size = len({result.run.workers for result in results.values()}) == 1  # One number of workers is no axis.
     size = SIDE_SIZE if one_size else SIZE
     again = any(result.recomputed for result in results.values())

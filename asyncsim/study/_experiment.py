@@ -25,12 +25,14 @@ from asyncsim.components._frozen import frozen
 from asyncsim.components._settings import settings_of_class
 from asyncsim.files import _npz as npz
 from asyncsim.files._atomic import require_folder, require_no_link, require_own
-from asyncsim.files._json import keep_owned, to_plain
+from asyncsim.files._hash import DIGEST_DIGITS
+from asyncsim.files._json import to_plain
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import keep_png
 from asyncsim.store._entry import Folder, remove_store
 from asyncsim.store._labels import EXPERIMENT as LABEL
 from asyncsim.store._labels import GIF, NUMBERS, PAGE, REPORT, SUMMARY, Origin
+from asyncsim.study._result_files import keep_summary
 
 STORE = "store"  # name of the argument of `compute` that is the folder of a store
 HIDDEN_STORE = ".store"  # name of that folder: one called `store` might be the user's
@@ -173,7 +175,7 @@ class Experiment:
                 npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION, notes={npz.OWNER: self.digest})
                 remove_store(folder / HIDDEN_STORE)
             summary = summary_of(numbers)
-            keep_owned(folder / SUMMARY, summary, self.digest)
+            keep_summary(folder, summary, self.digest)
 
             # The summary comes before the pictures, so that an error while drawing loses no number.
             def page(figure: Any) -> None:
@@ -238,5 +240,5 @@ def summary_of(numbers: Numbers) -> dict[str, Any]:
 
 def _describe_argument(value: Any) -> Any:
     if isinstance(value, str) and os.path.isfile(value):  # `Path.is_file` refuses texts that are too long for a name.
-        return {"file": value, "hash": code.hash_array(np.fromfile(value, np.uint8)).hex()[:16]}
+        return {"file": value, "hash": code.hash_array(np.fromfile(value, np.uint8)).hex()[:DIGEST_DIGITS]}
     return describe(value)

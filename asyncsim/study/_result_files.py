@@ -1,8 +1,8 @@
-"""The record of a scenario's results: one writer and one reader of the files that hold them.
+"""Results are written here, and read: the files of a scenario, and the summaries of comparisons and experiments.
 
 Folders of `asyncsim.run`, entries of a store and checkpoints have the same files, each of which names its owner:
 
-    scenario.json  the label: digest, description and origin
+    scenario.json  the label: digest, description and origin. The lease of a folder writes it, when the work begins
     trace.npz      the schedule. In a store, scenarios share it, and its owner is the digest of the schedule
     run.npz        the replay, the seconds that it took, and its summary once it is complete
     summary.json   the summary, the last file: a folder that has it is complete
@@ -24,9 +24,10 @@ from asyncsim._metrics import SHORT, is_notable, metric, text
 from asyncsim.engine import Run
 from asyncsim.engine import _run_file as run_file
 from asyncsim.files import _npz as npz
-from asyncsim.files._json import write_owned
+from asyncsim.files._json import keep_owned, write_owned
 from asyncsim.scenario._rebuild import label_notes
 from asyncsim.scenario._scenario import Scenario
+from asyncsim.store._entry import Folder
 from asyncsim.store._labels import RUN, SUMMARY, TRACE, write_label
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.study._summary import summarise
@@ -142,6 +143,11 @@ def read_data(digest: str, folder: Path, reason: str) -> Result:
         raise ValueError(npz.explain_foreign(folder / TRACE, OWN_TRACE))
     summary = summary or summarise(trace, run, **seconds, test={}, scenario=None)
     return Result(None, trace, run, summary, folder, recomputed=False, reason=reason)
+
+
+def keep_summary(folder: Path | Folder, summary: Mapping[str, Any], digest: str) -> None:
+    """Write the summary of a study, after which its folder is complete, unless the file there says the same."""
+    keep_owned(folder / SUMMARY, summary, digest)
 
 
 def write_entry(

@@ -18,7 +18,6 @@ from asyncsim.engine import Progress, Run
 from asyncsim.engine._plan import plan_for
 from asyncsim.files import _npz as npz
 from asyncsim.files._atomic import atomic_write, require_folder, require_own
-from asyncsim.files._json import keep_owned
 from asyncsim.plots._report import SIZE, draw_report
 from asyncsim.plots.style import keep_png
 from asyncsim.reports._trace import recorded_prediction
@@ -31,7 +30,7 @@ from asyncsim.store._labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE, Ori
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._listing import flat
 from asyncsim.study._replay import is_finished, replay_to_end
-from asyncsim.study._result_files import OWN_TRACE, Result, read_run, read_trace, write_run, write_trace
+from asyncsim.study._result_files import OWN_TRACE, Result, keep_summary, read_run, read_trace, write_run, write_trace
 from asyncsim.study._summary import summarise
 from asyncsim.trace import Trace
 
@@ -101,7 +100,7 @@ def run(
     with place.lease(scenario, force, notes) as folder:
         trace = _find_trace(scenario, folder / TRACE, simulating)
         result = replace(_find_result(scenario, trace, folder, progress), folder=place.path)
-        keep_owned(folder / SUMMARY, result.summary, scenario.digest)
+        keep_summary(folder, result.summary, scenario.digest)
         if picture:
             keep_report(result, folder / REPORT, again=result.recomputed)
     return result
