@@ -253,6 +253,14 @@ PLANTED = r"""
 = commits of a region at the time of its push are counted once more
 - row = max(row, self.sent[-1] + 1)
 + row = max(row, self.sent[-1])
+@ asyncsim/cluster/_hierarchy.py | tests/cluster/test_hierarchy.py -k published
+= the preset of HALoS merges a half
+- network or Network(), merge_weight=0.25)
++ network or Network(), merge_weight=0.5)
+@ asyncsim/rules/_hierarchy.py | tests/cluster/test_hierarchy.py -k published
+= the global server of HALoS moves its momentum with every push
+- DelayedNesterov(0.15, momentum=0.5, interval=2)
++ DelayedNesterov(0.15, momentum=0.5, interval=1)
 @ asyncsim/engine/_loop.py | tests/engine/test_hierarchy.py -k by_hand
 = a region pushes its change with the wrong sign
 - change = at(carry.central, at(pushes.base, k)) - at(carry.central, at(pushes.sent, k))

@@ -58,10 +58,13 @@ def mixed(trace, values):
     return values
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize(
+    ("graph", "workers"),
+    [*((name, 8) for name in GRAPHS), ("complete", 2), ("ring", 5), ("star", 13), ("random_regular", 20)],
+)
 @pytest.mark.parametrize("law", [EXPONENTIAL, asim.delays.Gamma(1.0, 0.3), asim.delays.Pareto(1.0, 2.5)])
-def test_the_mean_staleness_of_pairs_is_one_for_every_graph_and_law(graph, law):
-    trace = gossip(graph=GRAPHS[graph], compute=law)
+def test_the_mean_staleness_of_pairs_is_one_for_every_graph_and_law(graph, workers, law):
+    trace = gossip(workers=workers, graph=GRAPHS[graph], compute=law)
     # Each commit changes one variable of another: all changes are seen by some job, up to those in flight.
     aged, pairs = conservation(trace)
     assert aged == pairs == len(trace)
@@ -70,9 +73,20 @@ def test_the_mean_staleness_of_pairs_is_one_for_every_graph_and_law(graph, law):
     assert trace.staleness.mean() == 1 - in_flight / len(trace)
 
 
-@pytest.mark.parametrize("graph", ["ring", "complete", "random_regular"])
-def test_staleness_of_pairs_is_geometric_with_exponential_times_on_regular_graphs(graph):
-    staleness = gossip(graph=GRAPHS[graph]).staleness
+@pytest.mark.parametrize(
+    ("graph", "workers", "mean"),
+    [
+        *((name, 8, 1.0) for name in ("ring", "complete", "random_regular")),
+        ("complete", 2, 0.3),
+        ("ring", 5, 2.0),
+        ("torus", 12, 1.0),
+        ("exponential", 16, 0.3),
+        ("random_regular", 20, 2.0),
+    ],
+)
+def test_staleness_of_pairs_is_geometric_with_exponential_times_on_regular_graphs(graph, workers, mean):
+    """P(k) = 2^(-k-1), whatever the number of workers, their graph and the mean of their times."""
+    staleness = gossip(workers=workers, graph=GRAPHS[graph], compute=asim.delays.Exponential(mean)).staleness
     for k, expected in enumerate(2.0 ** -np.arange(1, 5)):
         # Neighbouring jobs share changes: twice the error of independent ones.
         error = 2 * np.sqrt(expected * (1 - expected) / len(staleness))

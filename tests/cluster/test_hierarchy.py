@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import delays, theory
+from asyncsim import delays, rules, theory
 from asyncsim.trace._invariants import conservation
 from asyncsim.trace._variables import changes_of, last_merges
 from tests.problems import refusals
@@ -45,18 +45,23 @@ def mean_error(values):
     return np.mean(values), np.std(means) / np.sqrt(len(means))
 
 
-@pytest.mark.parametrize(("count", "latency", "workers"), [(2, 0.5, 6), (8, 1.0, 4), (32, 2.0, 3)])
-def test_pushes_and_reported_commits_are_as_many_as_theory_says(count, latency, workers):
-    regions = [region(workers), region(workers)]
+# The last one has the two numbers that were measured first, a share of .4469 and .8983 pushes a second.
+PUSHES_AND_SHARES = [(2, 0.5, 6, 1.0), (8, 1.0, 4, 1.0), (32, 2.0, 3, 1.0), (2, 0.30785, 4, 0.995)]
+
+
+@pytest.mark.parametrize(("count", "latency", "workers", "mean"), PUSHES_AND_SHARES)
+def test_pushes_and_reported_commits_are_as_many_as_theory_says(count, latency, workers, mean):
+    regions = [region(workers, delays.Exponential(mean))] * 2
+    rate, round_trip = workers / mean, 2 * latency
     trace = asim.simulate(asim.Hierarchy(regions, commits_per_push=count, network=far(latency)), commits=16_000)
     pushes = trace.from_variable == 0
     gaps = np.diff(trace.commit_time[pushes])
     mean, error = mean_error(gaps)
-    assert abs(mean - 1 / theory.push_rate(count, workers, 2 * latency)) < 3.5 * error
+    assert abs(mean - 1 / theory.push_rate(count, rate, round_trip)) < 3.5 * error
     last = np.flatnonzero(pushes)[-1]  # later commits have had no chance
     commits = (trace.from_variable < 0) & (trace.variable == 0) & (np.arange(len(trace)) < last)
     share, error = mean_error(trace.reported[commits])
-    assert abs(share - theory.reported_share(count, workers, 2 * latency)) < 3.5 * error
+    assert abs(share - theory.reported_share(count, rate, round_trip)) < 3.5 * error
 
 
 @pytest.mark.parametrize(
@@ -136,6 +141,22 @@ def test_regions_draw_their_own_times_and_the_first_has_those_of_its_cluster_alo
     assert not np.isin(first, second).any()
 
 
+PUBLISHED = {  # of HALoS (arXiv 2506.04531) for 70 million parameters
+    "commits_per_push": lambda cluster, rule: (cluster.commits_per_push, 32),
+    "merge_weight": lambda cluster, rule: (cluster.merge_weight, 0.25),
+    "local_steps": lambda cluster, rule: (rule.window, 8),
+    "optimiser": lambda cluster, rule: (rule.rule.optimiser, "adamw"),
+    "region": lambda cluster, rule: (rule.innermost, rules.DelayedNesterov(0.2, momentum=0.9, interval=16)),
+    "global": lambda cluster, rule: (rule.global_rule, rules.DelayedNesterov(0.15, momentum=0.5, interval=2)),
+}
+
+
+@pytest.mark.parametrize("setting", PUBLISHED)
+def test_the_presets_of_halos_have_the_published(setting):
+    value, published = PUBLISHED[setting](asim.Hierarchy.halos([region()]), rules.hierarchical.halos(0.01))
+    assert value == published
+
+
 def test_files_keep_pushes(tmp_path):
     trace = simulate()
     trace.save(tmp_path / "trace.npz")
@@ -193,6 +214,16 @@ test_hierarchies_that_cannot_be_are_refused = refusals(
     ({"network": asim.Network(collective="ring")}, "`network` must lead to a global server; got a ring"),
     ({"regions": [region(law=delays.Constant(0.0))]}, "`regions` must take time"),
     call=lambda changes: asim.simulate(asim.Hierarchy(**{"regions": [region()] * 2, **changes}), commits=9),
+)
+
+test_settings_that_the_presets_of_halos_cannot_have_are_refused = refusals(
+    (lambda: asim.Hierarchy.halos(region()), "`regions` must be a sequence; got Cluster"),
+    (lambda: asim.Hierarchy.halos([]), "`regions` must be one or more asyncsim.Cluster"),
+    (lambda: asim.Hierarchy.halos([region()], 3), "`network` must be an asyncsim Network; got 3"),
+    (lambda: rules.hierarchical.halos(-0.1), "`learning_rate` must not be negative; got -0.1"),
+    (lambda: rules.hierarchical.halos(0.1, window=0), "`window` must be an integer of at least 1; got 0"),
+    (lambda: rules.hierarchical.halos(0.1, optimiser="adamm"), "`optimiser` must be one of .* Did you mean 'adam'"),
+    call=lambda call: call(),
 )
 
 TABLE = simulate(commits=60)

@@ -22,6 +22,7 @@ TWO_LEVELS = {
     "local": lambda: rules.hierarchical(
         rules.local(rules.Downpour(0.5), window=2, learning_rate=0.1, optimiser="adam"), rules.SharedNesterov(0.7)
     ),
+    "halos": lambda: rules.hierarchical.halos(0.01, window=2),
     "windows": lambda: rules.hierarchical(rules.AGN(0.1, window=(1, 3, 1, 2)), NESTEROV),
     "worker_adam": lambda: rules.hierarchical(rules.WorkerOptimiser(0.02, optimiser="adam"), NESTEROV),
     "server_adam": lambda: rules.hierarchical(rules.Downpour(0.1), rules.ServerOptimiser(0.1, optimiser="adam")),

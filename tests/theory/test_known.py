@@ -130,6 +130,14 @@ KNOWN = [
         theory.rollouts.longest_over_mean(Pareto(0.3, 2.5), group=6),
         approx(1.5 / 2.5 * math.gamma(7) * math.gamma(0.6) / math.gamma(6.6)),
     ),
+    # Workers with variables of their own: what is left of their distance, its noise, and what regions report.
+    lambda: (theory.pair_consensus(1 - np.eye(8), 1), approx(0.85714, abs=5e-6)),
+    lambda: (theory.partition_consensus(2, 8), approx(0.14286, abs=5e-6)),
+    lambda: (0.2**2 * theory.pair_noise_floor(0.2, 8).consensus, approx(0.02771, abs=5e-6)),
+    lambda: (0.2**2 * theory.local_drift(0.2, 5, 8), approx(0.08678, abs=5e-6)),
+    lambda: (8 * theory.noloco_noise_floor(0.7, 0.5, 0.3, 8), approx(4.186047, abs=5e-7)),
+    lambda: (theory.reported_share(2, 4 / 0.995, 0.6157), approx(0.4469, abs=5e-5)),
+    lambda: (theory.push_rate(2, 4 / 0.995, 0.6157), approx(0.8983, abs=5e-5)),
     # Workers whose data differ.
     lambda: (theory.weighted_minimum([[0.0, 3.0], [4.0, 3.0]], [1, 1]), approx([2.0, 3.0])),
     lambda: (theory.weighted_minimum([0.0, 4.0], [1, 1], curvatures=[[1.0], [3.0]]), approx([3.0])),
