@@ -22,6 +22,7 @@ from asyncsim.cli._output import (
     print_results,
     print_summary,
     print_table,
+    width,
 )
 from asyncsim.store import _listing as listing
 from asyncsim.store import _places as places
@@ -36,6 +37,7 @@ DEFAULT = "runs"
 NUMBERS = ("commits", *SHORT)
 NUMERIC = ("workers", *(metric(name).label for name in NUMBERS))  # heads of columns of numbers
 HEADS = ("name", "swept", "tags", "rule", *NUMERIC, "when", "state")
+GIVE_WAY = ("state", "when", "commits", "workers")  # columns that a narrow terminal does without, in this order
 HELP = """List the runs below FOLDER, which is a folder or a tag. The default is runs/.
 
 FIELD is a field of a scenario, an entry of its summary, or one of name, tags, state and when. `asyncsim show RUN`
@@ -109,9 +111,25 @@ def print_runs(rows: list[Row], everything: list[Row], top: Path, rule: str | No
         return
     lines = [cells(row) for row in rows]
     # A column that is empty in all rows is left out.
-    heads = [head for head in HEADS if any(line[head] for line in lines)]
+    columns = {head: column for head in HEADS if any(column := [line[head] for line in lines])}
+    left_out = too_many(columns)
+    heads = [head for head in columns if head not in left_out]
     flush = [place for place, head in enumerate(heads) if head not in NUMERIC]
     print_table(heads, [[line[head] for head in heads] for line in lines], flush=flush, broken=False)
+    if left_out:
+        say(f"Left out at {width()} characters: {', '.join(left_out)}. --json prints all.")
+
+
+def too_many(columns: dict[str, list[str]]) -> list[str]:
+    """Return the columns without which a line of the list fits the terminal, or is as short as it can be."""
+    room, left_out = width() + 2, []  # The last column has no space behind it.
+    widths = {head: 2 + max(map(len, [head, *column])) for head, column in columns.items()}
+    for head in GIVE_WAY:
+        has_news = head == "state" and set(columns[head]) != {COMPLETE}
+        if sum(widths.values()) > room and head in widths and not has_news:
+            widths.pop(head)
+            left_out.append(head)
+    return left_out
 
 
 def cells(row: Row) -> dict[str, str]:

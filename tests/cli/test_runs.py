@@ -95,3 +95,26 @@ def test_a_run_in_progress_is_listed_with_its_host(command: Command) -> None:
     line, shown = state(host="gpu3 pid:[1]")
     assert line.endswith("  running on gpu3")
     assert "on gpu3 since " in shown
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_line_fits_the_terminal_without_columns_that_json_has(
+    command: Command, monkeypatch: pytest.MonkeyPatch, narrow: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80" if narrow else "120")
+    a_run("runs/gem_digits,kappa=2,commits_per_worker=30")
+    listed = command("runs", "--rule", "gem")  # The damaged run has no rule.
+    heads, *lines = listed.out.splitlines()
+    assert max(map(len, lines)) <= (80 if narrow else 120)
+    assert any(line.startswith("gem_digits,kappa=2,commits_per_worker=30  ") for line in lines)
+    for head in ("name", "tags", "rule", "final loss"):
+        assert f"{head} " in f"{heads} "
+    assert ("state" in heads, "when" in heads) == (not narrow, not narrow)
+    assert ("Left out at 80 characters: state, when" in listed.err) == narrow
+
+
+def test_a_state_other_than_complete_is_never_left_out(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    done = command("runs")
+    assert done.err == "Left out at 40 characters: when, commits, workers. --json prints all.\n"
+    assert [line.split()[-1] for line in done.out.splitlines()[1:] if "best" not in line] == ["begun", "damaged"]
