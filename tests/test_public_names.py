@@ -1,9 +1,11 @@
 """The public names of the package: each is there, imported when it is first used, and fit for a typed program."""
 
+import inspect
 import re
 import runpy
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +116,11 @@ def test_a_module_is_private_or_lists_its_public_names():
         parts = path.relative_to(root).parts
         if parts[-1] not in ("__init__.py", "__main__.py") and not any(part.startswith("_") for part in parts):
             assert "\n__all__ = [" in path.read_text(encoding="utf-8"), path
+
+
+def test_no_signature_shows_a_private_parameter():
+    modules = [vars(asyncsim)[name] for name in asyncsim.__all__ if inspect.ismodule(getattr(asyncsim, name))]
+    public = [getattr(module, name) for module in (asyncsim, *modules) for name in module.__all__]
+    for obj in filter(inspect.isclass, public):
+        with suppress(ValueError):  # Exceptions and built-in types have no signature.
+            assert not [name for name in inspect.signature(obj).parameters if name.startswith("_")], obj

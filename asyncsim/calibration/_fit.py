@@ -77,7 +77,7 @@ class Fit:
     notes: tuple[str, ...]
     evidence: Evidence
     seed: int = 0
-    _checks: dict[int, Checks] = field(default_factory=dict)  # number of simulated logs -> result of `check`
+    _checks: dict[int, Checks] = field(default_factory=dict, init=False)  # simulated logs -> result of `check`
 
     def __repr__(self) -> str:
         hidden = f"; not identifiable: {', '.join(self.hidden)}" if self.hidden else ""
