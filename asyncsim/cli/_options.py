@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import click
 
-from asyncsim.cli._command import Command, wrong_usage
+from asyncsim.cli._command import CONTEXT, Command, wrong_usage
 from asyncsim.components._address import paths_named, shorten
 from asyncsim.components._field import Field
 from asyncsim.components._parse import parse_whole
@@ -28,8 +29,6 @@ METAVARS = {
     "text": "NAME",
     "names": "NAME[=N],…",
 }
-# Entries of a context: the flags of other components on its line, and the components that the line chooses.
-OTHERS, CHOICES = f"{__name__}.others", f"{__name__}.choices"
 ENTRY = re.compile(r"_+\d+_")  # number of a component in a tuple of them, within the name of a setting
 OTHER_FLAGS = """For the flags of another rule, law, protocol or workload, name it and ask for --help, as in
 `--rule agn --help`, or use --help-for NAME."""
@@ -75,26 +74,29 @@ class FieldCommand(Command):
         options: Sequence[click.Option],
         **settings: Any,
     ) -> None:
-        # The flags of the present components. A line that has others gets them from `get_params`.
         present = list(fields())
         self.fields, self.others = fields, others
         self.shown = [field.name for field in present]
+        self.chosen: Mapping[str, str] = {}  # field -> the component that a line chooses
         super().__init__(params=[*map(field_flag, present), *options], **settings)
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, with other components' flags where one is given."""
-        args = [_dashed(word) for word in args]
-        ctx.meta[OTHERS] = self._flags_of_others(ctx, args)
-        ctx.meta[CHOICES] = self._choices_in(args)
-        return super().parse_args(ctx, args)
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse as click does, by the command of this line."""
+        words = [_dashed(word) for word in args]
+        return super(FieldCommand, self._command_of(words)).make_context(info_name, words, parent, **extra)
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the flags of the present components, those of others on a line that has one, and the options."""
-        return [*super().get_params(ctx), *ctx.meta.get(OTHERS, ())]
+    def _command_of(self, args: list[str]) -> "FieldCommand":
+        """Return the command of a line: with the flags of other components where it gives one, and with its choices."""
+        command = copy(self)
+        command.params = [*self.params, *self._flags_of_others(args)]
+        command.chosen = self._choices_in(args)
+        return command
 
-    def _flags_of_others(self, ctx: click.Context, args: list[str]) -> list[click.Option]:
+    def _flags_of_others(self, args: list[str]) -> list[click.Option]:
         """Return the flags of other components: there are hundreds, so none for a line that has only present ones."""
-        present = {flag for param in self.params for flag in param.opts} | {*ctx.help_option_names}
+        present = {flag for param in self.params for flag in param.opts}.union(CONTEXT["help_option_names"])
         unknown = {word.partition("=")[0] for word in args if word.startswith("--")} - present
         if not unknown:
             return []
@@ -120,7 +122,7 @@ class FieldCommand(Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section per group, in the order in which the groups first appear, then the options."""
         with wrong_usage():
-            fields = list(self.fields(**ctx.meta.get(CHOICES, {})))
+            fields = list(self.fields(**self.chosen))
         for group in dict.fromkeys(field.group for field in fields):
             write_options(group, [field_option(field) for field in fields if field.group == group], ctx, formatter)
         names = {field.name for field in fields}.union(self.shown)

@@ -52,17 +52,17 @@ class ScriptCommand(Command):
         def missing(**flags: Any) -> None:
             raise click.UsageError("Missing argument SCENARIO.py: the script that defines a scenario.")
 
-        options = [*options, help_for_option()]
+        params = [*options, help_for_option()]
         super().__init__(
             name=name,
-            params=[*options],
+            params=[*params],
             help=help,
             options_metavar="SCENARIO.py [OPTIONS]",
             callback=missing,
             # The flags depend on the script, which is not loaded yet.
             context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )
-        self.flags = ["-h", "--help", *(flag for option in options if option.is_flag for flag in option.opts)]
+        self.flags = ["-h", "--help", *(flag for option in params if option.is_flag for flag in option.opts)]
 
     def command_of(self, path: str, script: str | None) -> FieldCommand:
         """Return the command for a script, or for a folder and the script that it needs."""
@@ -75,11 +75,11 @@ class ScriptCommand(Command):
         place = find_script(args, self.flags)
         if place is None:
             return super().make_context(info_name, args, parent, **extra)
-        path, (script, args) = args[place], take_script([*args[:place], *args[place + 1 :]])
+        path, (script, words) = args[place], take_script([*args[:place], *args[place + 1 :]])
         use_all_cores()
         with click.Context(self, parent, info_name):  # An error in the script names the command by it.
             command = self.command_of(path, script)
-        return command.make_context(f"{info_name} {path}", args, parent, **extra)
+        return command.make_context(f"{info_name} {path}", words, parent, **extra)
 
 
 def script_option() -> click.Option:

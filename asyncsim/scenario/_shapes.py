@@ -21,6 +21,11 @@ def parameter_shapes(workload: Workload) -> Any:
         return first_shapes(workload, jax.random.key(0))
 
 
+def count_tensors(workload: Workload) -> int:
+    """Return the number of leaves of a workload's parameters, each of which belongs to a parameter group."""
+    return len(jax.tree.leaves(parameter_shapes(workload)))
+
+
 @cached_per_object
 def packing_of(workload: Workload, x64: bool) -> Packing:
     """Return the layout of the parameters in a vector."""

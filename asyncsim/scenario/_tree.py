@@ -47,6 +47,7 @@ from asyncsim.rules import (
     Weighted,
     WithProxy,
 )
+from asyncsim.scenario._shapes import count_tensors
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
@@ -77,6 +78,7 @@ RULE_PARTS = (
 WRAPPERS = (Compressed, Hierarchical, Local, Scheduled, Weighted, WithProxy)
 INNERMOST, OUTERMOST = (Weighted,), (Scheduled, Compressed, Hierarchical)  # wrappers that a change adds, and where
 Kind = TypeVar("Kind")
+DATA = "workload.data"  # path of the data set: no name means it, and another workload is made with it
 PARTITIONS: Options = ChainMap(SHARINGS, {NONE: None})  # type: ignore[arg-type]
 
 
@@ -267,7 +269,7 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
     fitted = training if workers == before else _fit_to_workers(training, workers)
     takes_data = _takes_data(learning.get("workload", workload))
     data = _share_anew(tree, fitted, workload.data, before, workers) if workers and takes_data else workload.data
-    new = replaced(fitted, learning if data is workload.data else {**learning, "workload.data": data}, show)
+    new = replaced(fitted, learning if data is workload.data else {**learning, DATA: data}, show)
     # An unchanged rule stays the same object: results are cached per object.
     is_same_rule = new.error_feedback == tree.error_feedback and all(
         getattr(new, name) is getattr(tree, name) for name in RULE_PARTS
@@ -317,16 +319,13 @@ def _share_anew(tree: Tree, changed: Tree, data: Any, before: int | None, worker
 
 
 def _keep_groups(workload: Workload, before: Workload) -> Workload:
-    """Return a workload with the parameter groups of the one before it."""
+    """Return a workload with the parameter groups of the one before it, if it has as many tensors."""
     if before.groups is None or workload.groups is not None:
         return workload
-    try:
+    if count_tensors(workload) == len(before.groups):
         return workload.grouped(before.groups)
-    except ValueError:
-        warn(
-            f"The `groups` of {before.name!r} do not fit the tensors of {workload.name!r}; its layers are split evenly."
-        )
-        return workload
+    warn(f"The `groups` of {before.name!r} do not fit the tensors of {workload.name!r}; its layers are split evenly.")
+    return workload
 
 
 def with_groups(paths: Mapping[str, Field]) -> dict[str, Field]:

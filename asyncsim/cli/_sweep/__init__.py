@@ -126,8 +126,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
         as_json: bool,
         **flags: Any,
     ) -> None:
-        passed_on = {name: flags.pop(name) for name in SWEEP_OPTIONS}
-        changes = {key: value for key, value in flags.items() if value is not None}
+        changes = {key: value for key, value in flags.items() if value is not None and key not in SWEEP_OPTIONS}
         with wrong_usage():
             # Values are read as fields of the changed scenario, unless that one lacks a varied field.
             named = base
@@ -162,7 +161,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
                     executor=executor,
                     progress=bar.update,
                     origin=source.origin.with_changes(changes),
-                    **passed_on,
+                    **{name: flags[name] for name in SWEEP_OPTIONS},
                 )
             except KeyboardInterrupt as interrupt:
                 done = bar.done and f" after {bar.done}"
