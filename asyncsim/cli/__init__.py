@@ -3,7 +3,7 @@
 `_command` has the group of all commands and their errors, `_options` the flags of fields, `_output` tables and JSON,
 `_progress` the bars. Each other module is a command, or what several commands share. The figures of a clone use
 `_command`, `_output` and `_progress`, and the pages of the documentation are generated from `_command`, `_options`,
-`_rules`, `_sweep` and `_theory`. Nothing else of the library imports from here.
+`_rules`, `_sweep` and `_kinds`. Nothing else of the library imports from here.
 """
 
 import gc

@@ -232,7 +232,6 @@ MODULES = {
     "cost": "trace",
     "explore": "animate",
     **dict.fromkeys(("show", "tag", "untag", "retag", "tags", "path"), "runs"),
-    **dict.fromkeys(("staleness", "stability"), "theory"),
 }
 
 

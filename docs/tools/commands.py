@@ -8,8 +8,8 @@ import click
 
 from asyncsim.cli import _sweep as sweep
 from asyncsim.cli._command import COMMANDS, CONTEXT, app
+from asyncsim.cli._kinds import KIND
 from asyncsim.cli._options import FieldCommand, field_option
-from asyncsim.cli._theory import KIND
 from tools.docstrings import escaped
 from tools.reference import titled
 

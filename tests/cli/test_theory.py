@@ -10,9 +10,10 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays, theory
+from asyncsim.cli._kinds import PRESETS
 from asyncsim.cli._options import flag_of
 from asyncsim.cli._progress import StageBar
-from asyncsim.cli._theory import PRESETS, cluster_of
+from asyncsim.cli._staleness import cluster_of
 from asyncsim.cluster import Cluster, Network, Server, protocols
 from asyncsim.cluster.rollouts._presets import DECIDED
 from asyncsim.reports import rollouts
