@@ -48,8 +48,7 @@ MOST_ROWS = 24  # parameters that are printed; fit.json has all, of which unequa
 
 
 @click.command(
-    cls=Command,
-    params=[*answer_options("calibrate", "the log", "fit, picture and scenario"), json_option("the fit")],
+    cls=Command, params=[*answer_options("calibrate", "the log", "fit, picture and scenario"), json_option("the fit")]
 )
 @log_file
 @click.option("--law", metavar="NAME", help=f"Law of the compute times: {', '.join(FAMILIES)}. [the law of least AIC]")

@@ -8,14 +8,7 @@ import click
 
 from asyncsim._checks import brief, require_positive
 from asyncsim._metrics import number, percent, spaced
-from asyncsim.cli._kinds import (
-    KIND,
-    KIND_OF_STABILITY,
-    KINDS,
-    cluster_of_kind,
-    fields_of_kind,
-    split,
-)
+from asyncsim.cli._kinds import KIND, KIND_OF_STABILITY, KINDS, cluster_of_kind, fields_of_kind, split
 from asyncsim.cli._options import flag_of
 from asyncsim.cli._output import print_table
 from asyncsim.cli._theory import Report, report_command

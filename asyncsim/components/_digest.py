@@ -1,4 +1,4 @@
-"""The digest of a component: a hash of its description, with all code and values that do not belong to the library."""
+"""The digest of a component or a study is made here: a hash of its description, with all code of the user's."""
 
 import json
 from typing import Any

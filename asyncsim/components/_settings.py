@@ -1,4 +1,4 @@
-"""Settings: the arguments of a component and of the components that it contains, each with its path as its address.
+"""Settings, which are the arguments of a component's class and of the components in it: each has its path as address.
 
 The path of a setting names the fields that lead to it, as in `cluster.compute.mean`. `settings` lists them. `resolve`
 in `_address` finds the path that a shorter name means, and `replaced` in `_replaced` gives the component with other
@@ -264,12 +264,7 @@ def _singles(value: Any, choice: str, below: Iterable[tuple[str, Field]]) -> Ite
 
 
 def _below(
-    name: str,
-    fields: Iterable[tuple[str, Field]],
-    *,
-    listed: bool = True,
-    least: int = 1,
-    preferred: bool = False,
+    name: str, fields: Iterable[tuple[str, Field]], *, listed: bool = True, least: int = 1, preferred: bool = False
 ) -> Iterator[tuple[str, Field]]:
     """Yield the settings of a component that a field holds."""
     for path, field in fields:

@@ -1,8 +1,8 @@
-"""Laws of delays: how long a gradient, a message or a service takes. Each has mean, variance and samples.
+"""Laws of delays, classes whose fields are their settings: how long a gradient, a message or a service takes.
 
-Every law but `Scaled`, `Sum` and `ByJob` has a `fit(durations, censored=())`, which returns the law of its family with
-the highest likelihood. An argument that is not finite, out of range or of another type is refused with a ValueError
-that names the argument and a remedy.
+Each has mean, variance and samples. Every law but `Scaled`, `Sum` and `ByJob` has a `fit(durations, censored=())`,
+which returns the law of its family with the highest likelihood. An argument that is not finite, out of range or of
+another type is refused with a ValueError that names the argument and a remedy.
 
 A law of your own is any object with the four members of `Delay` (module `_law`). A law for the library belongs in the
 module of its family, in `__all__` below, and in the table of `tests/delays/laws.py`, so that every test of every law

@@ -1,4 +1,4 @@
-"""Digests are made here: hashes of contents, by which studies, schedules and large arrays are named."""
+"""Hashes of contents: the function that makes the digest of any bytes, and how long every digest is."""
 
 import hashlib
 import re

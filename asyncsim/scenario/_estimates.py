@@ -32,13 +32,7 @@ def expected_seconds(
 
 
 def require_memory(
-    cluster: Cluster | None,
-    commits: int | None,
-    seconds: float | None,
-    *,
-    workers: int,
-    rule: Rule,
-    params: Packing,
+    cluster: Cluster | None, commits: int | None, seconds: float | None, *, workers: int, rule: Rule, params: Packing
 ) -> None:
     """Refuse a schedule or a replay, but for its records, for which this machine does not have the memory."""
     if cluster is not None:

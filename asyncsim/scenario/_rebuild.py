@@ -13,13 +13,7 @@ from copy import copy
 from typing import Any
 
 from asyncsim._version import REVISION
-from asyncsim.components._description import (
-    NotRebuilt,
-    describe,
-    from_description,
-    with_defaults,
-    without_imports,
-)
+from asyncsim.components._description import NotRebuilt, describe, from_description, with_defaults, without_imports
 from asyncsim.components._digest import hash_of
 from asyncsim.components._environment import difference
 from asyncsim.components._remember import cached_per_object

@@ -36,17 +36,7 @@ from asyncsim.components._settings import (
 from asyncsim.compressors import Compressor
 from asyncsim.datasets import Dataset, Partition
 from asyncsim.datasets._partition import SHARINGS, Sharing, sharing_of
-from asyncsim.rules import (
-    Compressed,
-    Hierarchical,
-    Local,
-    Rule,
-    Scheduled,
-    StepSchedule,
-    Weight,
-    Weighted,
-    WithProxy,
-)
+from asyncsim.rules import Compressed, Hierarchical, Local, Rule, Scheduled, StepSchedule, Weight, Weighted, WithProxy
 from asyncsim.scenario._shapes import count_tensors
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload

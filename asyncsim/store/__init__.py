@@ -1,4 +1,4 @@
-"""Folders of results: their contents, default names and tags. Imports neither JAX nor matplotlib.
+"""Folders of results, into which `study` writes: labels, leases, names and tags. Imports neither JAX nor matplotlib.
 
 Neighbours use `_entry` (the life of an `out` folder), `_entries` (a store), `_sweeps` (what sweeps asked of it),
 `_labels` (the small files that say what a folder holds), `_lease` (which process works where), `_listing` (lists of

@@ -149,8 +149,7 @@ class Entries:
         sweeps, damaged = read_sweeps(self.path)
         for path in damaged:
             warnings.warn(
-                f"{str(path)!r} is damaged. Its sweep is not listed until you start the same sweep again.",
-                stacklevel=2,
+                f"{str(path)!r} is damaged. Its sweep is not listed until you start the same sweep again.", stacklevel=2
             )
         return sweeps
 

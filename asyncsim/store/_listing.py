@@ -11,15 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asyncsim._checks import brief, did_you_mean
-from asyncsim.store._labels import (
-    COMPARISON,
-    LABELS,
-    RUNS,
-    RunInfo,
-    is_store,
-    members_of,
-    read_info,
-)
+from asyncsim.store._labels import COMPARISON, LABELS, RUNS, RunInfo, is_store, members_of, read_info
 from asyncsim.store._sweeps import read_sweeps
 
 ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}

@@ -92,12 +92,7 @@ Use one worker or more.
 
 @checked
 def sample(
-    base: Scenario,
-    *,
-    count: int,
-    seed: int = 0,
-    seeds: Iterable[int] | None = None,
-    **fields: Prior | Iterable[Any],
+    base: Scenario, *, count: int, seed: int = 0, seeds: Iterable[int] | None = None, **fields: Prior | Iterable[Any]
 ) -> tuple[Scenario, ...]:
     """Draw random values of some fields, each draw with the same seeds, so that draws are compared in pairs.
 

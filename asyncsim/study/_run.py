@@ -1,4 +1,4 @@
-"""Running a scenario, and keeping its results in a folder from which an interrupted run can be resumed."""
+"""`asyncsim.run`: a scenario simulated and replayed, in a folder from which an interrupted run can be resumed."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Sweeps: any number of scenarios, computed by any executor, in a store that survives whatever happens.
+"""Sweeps: any number of scenarios, sent as tasks to any executor, in a store that survives whatever happens.
 
 All results live in the store, and none is computed again. To go on after Ctrl-C, a crash or a power cut, ask for the
 same again. Any number of processes, on any number of hosts, may ask at once: each takes a lease on the batches that it

@@ -36,15 +36,7 @@ from asyncsim.study._columns import SEEDS, STATUS, column, distinct, require_num
 from asyncsim.study._means import ERROR, latex, means
 from asyncsim.trace import Trace
 
-__all__ = [
-    "SweepTable",
-    "column",
-    "csv_text",
-    "record_sweep",
-    "settings_of_sweep",
-    "table_of",
-    "values_of",
-]
+__all__ = ["SweepTable", "column", "csv_text", "record_sweep", "settings_of_sweep", "table_of", "values_of"]
 
 DIGEST, REASON = "digest", "reason"
 
