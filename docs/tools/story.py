@@ -284,15 +284,44 @@ def limits() -> Iterator[Row]:
 
 
 def leads() -> Iterator[Row]:
-    """Mean and largest staleness of 4000 groups, without 50 steps (lesson 11). A column combines two seeds."""
-    times = {"generate": delays.LogNormal(mean=30.0, cv=1.0), "train": delays.Constant(15.0)}
+    """Mean and largest staleness of 500 steps without the first 50 (lesson 11). A column combines two seeds."""
     for order in ("completion", "stalest", "submission"):
         for lead in (0, 1, 2, 4, 8, 16):
-            system = asim.Rollouts(slots=96, group=4, batch=8, **times, lead=lead, order=order)
-            found = [system.ledger(commits=4000, seed=seed).summary(warm_up=50) for seed in range(2 * SCHEDULES)]
-            pairs = list(zip(found[::2], found[1::2], strict=True))
-            for name, combine in (("group_staleness", np.mean), ("staleness_max", np.max)):
-                yield "leads", f"{order}, lead {lead}", name, np.nan, [combine([a[name], b[name]]) for a, b in pairs]
+            yield from ages("leads", f"{order}, lead {lead}", lead=lead, order=order)
+
+
+def knobs() -> Iterator[Row]:
+    """Return the same as `leads` for each setting that may bound staleness (lesson 11)."""
+    settings: dict[str, dict[str, Any]] = {
+        "none": {},
+        "lead": {"lead": 2},
+        "lead, batch 32": {"lead": 2, "batch": 32, "train": delays.Constant(60.0)},
+        "submission": {"lead": 2, "order": "submission"},
+        "window 8": {"lead": 2, "order": "window", "window": 8},
+        "window 16": {"lead": 2, "order": "window", "window": 16},
+        "max_age, drop": {"max_age": 2},
+        "max_age, abort": {"max_age": 2, "stale": "abort"},
+        "max_age, takes of 4": {"max_age": 2, "steps_per_take": 4},
+        "lead, max_age 4": {"lead": 2, "max_age": 4},
+        "capacity": {"capacity": 16},
+        "drain": {"lead": 2, "during_sync": "drain"},
+        "pause": {"lead": 2, "during_sync": "pause", "sync": delays.Constant(2.0)},
+        "continue": {"lead": 2, "during_sync": "continue", "sync": delays.Constant(2.0)},
+    }
+    for name, arguments in settings.items():
+        yield from ages("knobs", name, **arguments)
+
+
+def ages(question: str, setting: str, **arguments: Any) -> Iterator[Row]:
+    """Yield staleness, throughput and waste of the engines of lesson 11 with these arguments."""
+    usual = {"slots": 96, "group": 4, "batch": 8, "generate": delays.LogNormal(mean=30.0, cv=1.0)}
+    system = asim.Rollouts(**usual | {"train": delays.Constant(15.0)} | arguments)
+    commits = 500 * system.batch
+    found = [system.ledger(commits=commits, seed=seed).summary(warm_up=50) for seed in range(2 * SCHEDULES)]
+    pairs = list(zip(found[::2], found[1::2], strict=True))
+    for name in ("group_staleness", "staleness_max", "samples_per_second", "wasted"):
+        combine = np.max if name == "staleness_max" else np.mean
+        yield question, setting, name, np.nan, [combine([a[name], b[name]]) for a, b in pairs]
 
 
 def late_samples() -> Iterator[Row]:
@@ -320,6 +349,7 @@ QUESTIONS: dict[str, Callable[[], Iterable[Row]]] = {
     "tuned": tuned,
     "limits": limits,
     "leads": leads,
+    "knobs": knobs,
     "samples": late_samples,
 }
 
