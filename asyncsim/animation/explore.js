@@ -251,7 +251,7 @@ function drawStaleness() {
   on.fillStyle = colorOf(protocol);
   shares.forEach((share, k) => { if (k <= last) on.fillRect(px(k) - bar / 2, py(share), bar, py(0) - py(share)); });
   if (outline) line(on, outline.slice(0, last + 1).map((share, k) => [px(k), py(share)]), ink(), 1.5);
-  line(on, [[px(mean), py(0)], [px(mean), py(top)]], alarm(), 1.5, [5, 4]);
+  line(on, [[px(mean), py(0)], [px(mean), py(top) + 14]], alarm(), 1.5, [5, 4]); // below the name of the axis
   say(on, `mean ${mean.toFixed(1)}`, px(mean) + 5, py(top) + 24, { color: alarm(), size: 12 });
   const formula = protocol === "sync" ? "0" : protocol === "kasync" ? `n/K − 1 = ${short(expected)}` : `n − 1 = ${workers - 1}`;
   $("staleness-words").textContent = `Measured mean: ${mean.toFixed(2)}. Predicted: ${formula}.` +

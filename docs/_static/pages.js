@@ -1,10 +1,14 @@
 // The layout that a stylesheet cannot know: it depends on the length of a word and on the shape of a picture.
 document.addEventListener("DOMContentLoaded", () => {
-  // Short words of code stay whole, and flags in headings: `--seed` must not end a line with its dashes.
-  for (const heading of document.querySelectorAll("article :is(h2, h3)")) {
-    const text = heading.firstChild;
-    if (text.nodeType !== Node.TEXT_NODE || !/ --\w/.test(text.data)) continue;
-    const parts = text.data.split(/(--\S+)/).map((part) => {
+  // Short words of code stay whole, and so do flags in headings and commands: `--seed` must not end a line with its dashes.
+  const texts = document.createTreeWalker(document.querySelector("article") ?? document.body, NodeFilter.SHOW_TEXT);
+  const withFlags = [];
+  while (texts.nextNode()) {
+    const isLine = texts.currentNode.parentElement.closest("h2, h3, pre");
+    if (isLine && /(?<![\w-])--\w/.test(texts.currentNode.data)) withFlags.push(texts.currentNode);
+  }
+  for (const text of withFlags) {
+    const parts = text.data.split(/((?<![\w-])--\w[\w-]*)/).map((part) => {
       if (!part.startsWith("--")) return part;
       const flag = document.createElement("span");
       flag.className = "whole";
@@ -16,26 +20,32 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const word of document.querySelectorAll("code .pre")) {
     word.classList.toggle("whole", word.textContent.length <= (word.closest("td") ? 18 : 24));
   }
-  // A name as a heading may break after its points and underscores.
-  const heading = document.querySelector("article h1")?.firstChild;
-  if (heading && /^\w+([._]\w+)+$/.test(heading.textContent)) {
-    heading.parentElement.classList.add("name");
-    heading.replaceWith(...heading.textContent.split(/(?<=[._])/).flatMap((part) => [part, document.createElement("wbr")]));
+  // Names may break after their points and underscores: those that are a heading, and long ones in tables.
+  const breakable = (text) => text.split(/(?<=[._(])(?=\w)/).flatMap((part) => [part, document.createElement("wbr")]).slice(0, -1);
+  for (const heading of document.querySelectorAll("article :is(h1, h2)")) {
+    if (heading.firstChild?.nodeType !== Node.TEXT_NODE || !/^\w+([._]\w+)+$/.test(heading.firstChild.data)) continue;
+    heading.classList.add("name");
+    heading.firstChild.replaceWith(...breakable(heading.firstChild.data));
   }
-  // Tables that a program printed keep their lines, and scroll if they are too wide.
-  for (const output of document.querySelectorAll(".cell_output pre")) {
-    const rows = output.textContent.split("\n").filter((line) => /\S {2,}\S/.test(line));
-    output.classList.toggle("columns", rows.length > 1);
+  for (const word of document.querySelectorAll("td code .pre:not(.whole)")) word.replaceChildren(...breakable(word.textContent));
+  // Tables that a program printed keep their lines, and scroll if they are too wide. Commands with a remark beside them wrap.
+  for (const output of document.querySelectorAll(".cell_output pre, .highlight-text pre")) {
+    const columns = output.closest(".cell_output") ? /\S {2,}\S/ : /\S {2,}[^\s#].* {2,}\S/;
+    output.classList.toggle("columns", output.textContent.split("\n").filter((line) => columns.test(line)).length > 1);
   }
-  // Wide pictures scroll on a telephone, and fade out on the right as long as more is there.
+  // Pictures open in full size. Wide ones scroll on a telephone, and fade out on the right as long as more is there.
   for (const picture of document.querySelectorAll("article img")) {
     const place = () => {
+      const box = picture.closest("a") ?? document.createElement("a");
+      if (box !== picture.parentElement) {
+        picture.replaceWith(box);
+        box.append(picture);
+        box.href = picture.src;
+      }
+      box.classList.add("picture");
       if (picture.naturalWidth < 1300 && !picture.src.endsWith(".svg")) return;
-      const box = document.createElement("div");
       const fade = () => box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
-      picture.replaceWith(box);
-      box.append(picture);
-      box.className = "scrolls";
+      box.classList.add("scrolls");
       box.addEventListener("scroll", fade);
       addEventListener("resize", fade);
       fade();

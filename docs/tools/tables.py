@@ -1,14 +1,26 @@
 """Tables on narrow screens: rows of sentences become cards, in which every cell says what its column is called.
 
-Tables of short cells stay tables; `_static/pages.css` keeps their first column in view.
+Tables of short cells stay tables; `_static/pages.css` keeps their first column in view. A number and its error, range,
+unit or name stay on one line.
 """
 
+import re
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 
 LONG = 36  # letters of a cell that a third of a phone's width would break into more than three lines
+NUMBER = r"[-−+]?\d[\d.]*(?:e-?\d+)?"
+WHOLE = re.compile(rf"{NUMBER} ± {NUMBER}|\({NUMBER} to {NUMBER}\)|{NUMBER} %|[≤≥<>] {NUMBER}|(?<!\w)\w = {NUMBER}")
+
+
+def keep_numbers_whole(app: Sphinx, doctree: nodes.document) -> None:
+    """Let no line of a cell end inside of a number with its error, range, unit or name: its spaces do not break."""
+    for table in doctree.findall(nodes.table):
+        for text in list(table.findall(nodes.Text)):
+            if not isinstance(text.parent, nodes.literal):
+                text.parent.replace(text, nodes.Text(WHOLE.sub(lambda number: number[0].replace(" ", "\xa0"), text)))
 
 
 def name_columns(app: Sphinx, doctree: nodes.document) -> None:
@@ -36,4 +48,5 @@ def is_wide(body: nodes.tbody) -> bool:
 def setup(app: Sphinx) -> dict[str, Any]:
     """As soon as a page is read."""
     app.connect("doctree-read", name_columns)
+    app.connect("doctree-read", keep_numbers_whole)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -193,6 +193,29 @@ def test_only_tables_of_sentences_become_cards_with_named_cells(tools, why, is_w
     assert is_wide or doctree.astext() == before
 
 
+@pytest.mark.parametrize(
+    ("cell", "pieces"),
+    [
+        ("0.0437 ± 0.0015", ["0.0437 ± 0.0015"]),
+        ("−0.0069 ± 1.2e-05", ["−0.0069 ± 1.2e-05"]),
+        ("1.5 (1.44 to 1.59)", ["1.5", "(1.44 to 1.59)"]),
+        ("0.0007 (−0.0023 to 0.0037)", ["0.0007", "(−0.0023 to 0.0037)"]),
+        ("+1.9 % of all", ["+1.9 %", "of", "all"]),
+        ("≤ 1.17, ≤ 1.16", ["≤ 1.17,", "≤ 1.16"]),
+        ("L = 16, cv = 0.3", ["L = 16,", "cv", "=", "0.3"]),
+        ("a (b to c) ± d %", ["a", "(b", "to", "c)", "±", "d", "%"]),
+        ("``a = 1``", ["a", "=", "1"]),
+    ],
+)
+def test_lines_of_a_cell_end_between_its_numbers_and_not_inside_of_them(tools, cell, pieces):
+    docutils = pytest.importorskip("docutils.core", reason="the extra `docs` is not installed")
+    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
+    doctree = docutils.publish_doctree(TABLE.format(why=cell))
+    tools("tables").keep_numbers_whole(None, doctree)
+    last = [entry.astext() for entry in doctree.findall() if entry.tagname == "entry"][-1]
+    assert [piece.replace("\xa0", " ") for piece in last.split(" ")] == pieces
+
+
 def test_navigation_is_made_once_for_the_pages_of_a_folder_that_stand_nowhere_in_it(tools):
     pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
     orphan = {"orphan": ""}
