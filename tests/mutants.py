@@ -752,7 +752,7 @@ PLANTED = r"""
 - if name in tags and not move:
 + if name in tags and False:
 = tags are changed by two processes at once
--             if not mine:
+-             if not acquired:
 -                 raise ValueError(f"{str(place)!r} has been locked by another process for {PATIENCE:g} s. Try again.")
 -             tags = _read(place)
 +             tags = _read(place)

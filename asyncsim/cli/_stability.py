@@ -94,8 +94,8 @@ def stability_fields(**components: str) -> list[Field]:
         return [KIND_OF_STABILITY, *fields_of_kind(components[KIND.name]), *BITS, *SIZE_OF_STUDY]
     parts = {name: value for name, value in components.items() if name != KIND.name}
     fields = cluster_settings(QUESTION_CLUSTER, **parts).values()
-    known = [field for field in fields if field.name not in UNKNOWN_SETTINGS]
-    return [KIND_OF_STABILITY, *known, *RULE, *WINDOWS]
+    of_cluster = [field for field in fields if field.name not in UNKNOWN_SETTINGS]
+    return [KIND_OF_STABILITY, *of_cluster, *RULE, *WINDOWS]
 
 
 def stability_of(flags: Mapping[str, Any], progress: Progress) -> Report:

@@ -56,12 +56,12 @@ def resolve(names: Iterable[str], paths: Mapping[str, Field]) -> dict[str, str]:
 
 
 def _match(
-    fits: Mapping[str, list[str]], paths: Mapping[str, Field], taken: frozenset[str] = frozenset()
+    fits: Mapping[str, list[str]], paths: Mapping[str, Field], decided: frozenset[str] = frozenset()
 ) -> dict[str, str]:
     """Return name -> path, where a path that one name means alone is none of the candidates of the others."""
     if not fits:
         return {}
-    free = {name: [path for path in candidates if path not in taken] for name, candidates in fits.items()}
+    free = {name: [path for path in candidates if path not in decided] for name, candidates in fits.items()}
     clear = {name: candidates[0] for name, candidates in free.items() if len(candidates) == 1}
     if not clear:
         name, candidates = next(iter(fits.items()))
@@ -70,7 +70,7 @@ def _match(
         remedy = " or ".join(f"`{short[path]}`" for path in candidates)
         raise ValueError(f"`{name}` fits {listed}. Write {remedy}.")
     unclear = {name: candidates for name, candidates in fits.items() if name not in clear}
-    return clear | _match(unclear, paths, taken.union(clear.values()))
+    return clear | _match(unclear, paths, decided.union(clear.values()))
 
 
 def shorten(paths: Mapping[str, Field]) -> dict[str, str]:

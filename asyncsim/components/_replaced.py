@@ -60,7 +60,7 @@ def _replaced_entries(entries: tuple[Any, ...], changes: Values, show: Callable[
         replaced(entry, values_below(str(number), changes), show, f"{path}.{number}.")
         for number, entry in enumerate(entries)
     )
-    return new if any(one is not other for one, other in zip(new, entries, strict=True)) else entries
+    return new if any(after is not before for after, before in zip(new, entries, strict=True)) else entries
 
 
 def _choose(path: str, options: Options, present: Any, choice: Any, values: Values, show: Callable[[str], str]) -> Any:

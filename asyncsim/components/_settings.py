@@ -109,10 +109,10 @@ def _options_of(annotation: Any, metadata: Mapping[str, Any]) -> Options | None:
 def every_setting(kind: type, prefix: str = "") -> dict[str, Field]:
     """Return all settings, without values, that components of a class can have: those of every choice."""
     arguments = {f"{prefix}{name}": argument for name, argument in arguments_of(kind).items()}
-    own = chain.from_iterable(_every_own(path, argument).items() for path, argument in arguments.items())
+    direct = chain.from_iterable(_every_own(path, argument).items() for path, argument in arguments.items())
     parts = {path: part for path, argument in arguments.items() if (part := _part_of(argument)) is not None}
     of_parts = chain.from_iterable(every_setting(part, f"{path}.").items() for path, part in parts.items())
-    every = {**dict(own), **dict(of_parts)}
+    every = {**dict(direct), **dict(of_parts)}
     if not (_is_preferred(kind) and prefix):
         return every
     return {path: dataclasses.replace(field, preferred=True) for path, field in every.items()}
@@ -181,10 +181,10 @@ def _walk(component: Any, chosen: Values = EMPTY) -> Iterator[tuple[str, Field]]
         if argument.options is not None:
             yield from _walk_choice(name, argument, value, chosen)
         elif argument.field.kind == LAW:
-            value = chosen.get(name, value)
-            yield name, _field_of(argument, name, mean_of(value))
-            if is_component(value, laws=True):
-                yield from _cached_below(value, name, False, 2, False)
+            law = chosen.get(name, value)
+            yield name, _field_of(argument, name, mean_of(law))
+            if is_component(law, laws=True):
+                yield from _cached_below(law, name, False, 2, False)
         elif is_component(value):
             parts.append((name, value))
         elif are_entries(value):
@@ -222,9 +222,8 @@ def _is_preferred(kind: type) -> bool:
 def _walk_choice(name: str, argument: Argument, present: Any, chosen: Values) -> Iterator[tuple[str, Field]]:
     """Yield a choice, and the settings of its object or of another choice."""
     assert argument.options is not None
-    value = chosen.get(name, present)
-    if isinstance(value, str) and value == name_of(present, argument.options):
-        value = present
+    choice = chosen.get(name, present)
+    value = present if isinstance(choice, str) and choice == name_of(present, argument.options) else choice
     if isinstance(value, str):
         kind = argument.options[checks.require_one_of(name, value, choices=argument.options)]
         yield name, _field_of(argument, name, value)
@@ -232,10 +231,10 @@ def _walk_choice(name: str, argument: Argument, present: Any, chosen: Values) ->
             below = settings_of_class(kind, carry(present, kind).accepted).items()
             yield from _below(name, below, least=argument.field.least)
         return
-    choice = name_of(value, argument.options)
-    yield name, _field_of(argument, name, choice)
+    name_of_choice = name_of(value, argument.options)
+    yield name, _field_of(argument, name, name_of_choice)
     if is_component(value, laws=True):
-        yield from _of_choice(value, name, choice == CUSTOM, argument.field.least)
+        yield from _of_choice(value, name, name_of_choice == CUSTOM, argument.field.least)
 
 
 @cached_per_object
@@ -267,9 +266,8 @@ def _below(
     name: str, fields: Iterable[tuple[str, Field]], *, listed: bool = True, least: int = 1, preferred: bool = False
 ) -> Iterator[tuple[str, Field]]:
     """Yield the settings of a component that a field holds."""
-    for path, field in fields:
-        changes = {"listed": field.listed and listed, "least": max(least, field.least)}
-        path = f"{name}.{path}"
+    for path_below, field in fields:
+        path, changes = f"{name}.{path_below}", {"listed": field.listed and listed, "least": max(least, field.least)}
         yield path, dataclasses.replace(field, name=path, preferred=field.preferred or preferred, **changes)
 
 
@@ -364,5 +362,5 @@ def are_entries(value: Any) -> bool:
 def mean_of(law: Any) -> float | None:
     """Return the mean of a law, or of one for each worker, or None without one."""
     laws = law if isinstance(law, tuple | list) else (law,)
-    means = [law.mean for law in laws if hasattr(law, "mean")]
+    means = [each.mean for each in laws if hasattr(each, "mean")]
     return sum(means) / len(means) if means else None

@@ -43,28 +43,14 @@ from asyncsim.workloads import Workload
 
 LENGTHS = ("commits", "seconds", "commits_per_worker")
 STUDY_FIELDS = (*LENGTHS, "seed", "schedule_seed", "record")  # of a scenario, beside those of its parts
+# Parts of the tree that make the scenario's rule.
+RULE_PARTS = ("rule", "proxy", "local", "weight", "step_schedule", "global_rule", "compressor")
 GROUPS = {  # first name of a path -> heading in the help
     "cluster": "Cluster",
-    "rule": "Rule",
-    "proxy": "Rule",
-    "local": "Rule",
-    "weight": "Rule",
-    "step_schedule": "Rule",
-    "global_rule": "Rule",
-    "compressor": "Compressor",
-    "error_feedback": "Compressor",
-    "workload": "Workload",
-    "partition": "Workload",
+    **dict.fromkeys(RULE_PARTS, "Rule"),
+    **dict.fromkeys(("compressor", "error_feedback"), "Compressor"),
+    **dict.fromkeys(("workload", "partition"), "Workload"),
 }
-RULE_PARTS = (
-    "rule",
-    "proxy",
-    "local",
-    "weight",
-    "step_schedule",
-    "global_rule",
-    "compressor",
-)  # of the tree, which make the scenario's rule
 WRAPPERS = (Compressed, Hierarchical, Local, Scheduled, Weighted, WithProxy)
 INNERMOST, OUTERMOST = (Weighted,), (Scheduled, Compressed, Hierarchical)  # wrappers that a change adds, and where
 Kind = TypeVar("Kind")
@@ -206,7 +192,7 @@ def _wrap(tree: Tree, rule: Rule) -> Rule:
     if tree.compressor is None and not tree.error_feedback:
         raise ValueError("`error_feedback` must be left out without a `compressor`; got False. Choose a compressor.")
     around, arguments = list(reversed(wrappers(rule))), _wrapper_arguments(tree)
-    kept = [(wrapper, arguments[kind]) for wrapper in around for kind in WRAPPERS if isinstance(wrapper, kind)]
+    present = [(wrapper, arguments[kind]) for wrapper in around for kind in WRAPPERS if isinstance(wrapper, kind)]
     new = {
         kind: (kind, values)
         for kind, values in arguments.items()
@@ -215,7 +201,7 @@ def _wrap(tree: Tree, rule: Rule) -> Rule:
     # A new weight multiplies the gradients of the rule itself. A new compressor packs what leaves the worker at last.
     # A new schedule is that of the outermost step size, which is that of the local steps if there are any.
     first, last = ([new[kind] for kind in kinds if kind in new] for kinds in (INNERMOST, OUTERMOST))
-    return reduce(_put_around, (*first, *kept, *last), tree.rule)
+    return reduce(_put_around, (*first, *present, *last), tree.rule)
 
 
 def _wrapper_arguments(tree: Tree) -> dict[type, dict[str, Any] | None]:

@@ -280,14 +280,14 @@ def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
     file = folder / labels.HOLDER
     with ExitStack() as until_done:
         try:
-            mine = until_done.enter_context(lease.hold(file, PATIENCE if patience is None else patience))
+            acquired = until_done.enter_context(lease.hold(file, PATIENCE if patience is None else patience))
         except OSError as error:
             if error.errno not in PERMISSION_ERRORS:
                 reason = error.strerror or str(error)
                 message = f"`out` {str(folder)!r} cannot be locked: {reason}. Choose another folder (`--out`)."
                 raise OSError(error.errno, message) from error
         else:
-            if not mine:
+            if not acquired:
                 raise ValueError(in_use(folder, lease.read_holder(file)))
         yield
 

@@ -48,8 +48,8 @@ def hold_batch(folder: Path, names: Iterable[str]) -> Iterator[bool]:
     """Hold one lease for a batch of names for the block, or False if another process, or thread, holds any of them."""
     batch = [*names]
     path = folder / f"{batch[0] if len(batch) == 1 else hash_parts(*batch)}{SUFFIX}"
-    with hold(path, batch=batch) as mine:
-        if mine and not any(name in batch for name in holders(folder, ignored=path)):
+    with hold(path, batch=batch) as acquired:
+        if acquired and not any(name in batch for name in holders(folder, ignored=path)):
             yield True
             return
     yield False
@@ -60,15 +60,15 @@ def hold(path: Path, patience: float = 0.0, **about: Any) -> Iterator[bool]:
     """Hold the lease of this path for the block, or False if another one does after `patience` seconds."""
     block, end = object(), time.monotonic() + patience
     _blocks.add(block)
-    mine = False
+    acquired = False
     try:
-        while not (mine := _create(path, about) or (_remove_if_void(path) and _create(path, about))):
+        while not (acquired := _create(path, about) or (_remove_if_void(path) and _create(path, about))):
             if time.monotonic() >= end:
                 break
             time.sleep(PAUSE)
-        yield mine
+        yield acquired
     finally:
-        if mine:
+        if acquired:
             _release(path)
         _blocks.remove(block)
 

@@ -287,8 +287,8 @@ def _changing() -> Iterator[dict[str, Tag]]:
     place = file()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with hold(place.with_name(f".{place.name}.lock"), PATIENCE) as mine:
-            if not mine:
+        with hold(place.with_name(f".{place.name}.lock"), PATIENCE) as acquired:
+            if not acquired:
                 raise ValueError(f"{str(place)!r} has been locked by another process for {PATIENCE:g} s. Try again.")
             tags = _read(place)
             yield tags

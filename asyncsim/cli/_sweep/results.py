@@ -435,8 +435,8 @@ def plot(
     # Seeds may be missing at some points while a sweep goes on.
     over = sorted({int(count) for count in settings["runs"]})
     seeds = f"{over[0]:,}" if len(over) == 1 else f"{over[0]:,} to {over[-1]:,}"
-    shown = telling(settings)
-    free = [name for name in chosen_among(settings, [x, *names]) if name in shown]
+    notable = telling(settings)
+    free = [name for name in chosen_among(settings, [x, *names]) if name in notable]
     best_of = ""
     if free:
         values = ", ".join(chosen_values(points, name) for name in free)
@@ -454,7 +454,7 @@ def plot(
     chosen = SweepTable({**chosen, "at_the_edge": np.array(at_edge)}, chosen.fields)
     records = {"picture": place, "best": as_records(chosen), "left_out": lacking, "worst": lost}
     records |= {"chosen": as_records(points)} if free else {}
-    fields = [name for name in chosen.fields if name in shown]
+    fields = [name for name in chosen.fields if name in notable]
     show = partial(_show_best, chosen, fields, y, larger, not_shown(lacking, lost))
     print_results(records, as_json, show, f"Picture in {place}")
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from asyncsim.cli._sweep import parse_values
+from asyncsim.cli._sweep.axes import parse_values
 from asyncsim.components._field import Field
 from asyncsim.study._store import open_store
 from tests.cli.commands import COMPARISON, GRID, assert_one_line
