@@ -484,6 +484,14 @@ PLANTED = r"""
 = a worker's mini-batches follow the longest window
 - job[:, None].astype(np.int64) * window
 + job[:, None].astype(np.int64) * longest
+@ asyncsim/scenario/_tree.py | tests/scenario/test_recorded.py
+= parameter groups are kept by a model of more tensors
+- if count_tensors(workload) == len(before.groups):
++ if count_tensors(workload) >= len(before.groups):
+@ asyncsim/cli/_options.py | tests/cli/test_options.py
+= a line changes the flags of its command
+- command = copy(self)
++ command = self
 @ asyncsim/scenario/_tree.py | tests/scenario/test_windows.py
 = windows do not follow the number of workers
 - training if workers == before else _fit_to_workers(training, workers)

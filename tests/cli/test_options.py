@@ -5,8 +5,11 @@ import pytest
 
 from asyncsim.cli._command import app
 from asyncsim.cli._options import Whole, field_flag
+from asyncsim.cli._run import study_command
+from asyncsim.cli._source import of_script
 from asyncsim.cli._sweep import sweep_options
 from asyncsim.scenario._scenario import all_fields
+from asyncsim.study._load import study_of
 from tests.cli.commands import Command
 
 pytestmark = pytest.mark.usefixtures("scripts")
@@ -63,6 +66,16 @@ def test_an_experiments_own_field_is_not_a_component(command: Command) -> None:
     text = " ".join(command("run", "powers.py", "--rule", "other", "--help").out.split())
     assert "--rule NAME A word that is no update rule. [gem]" in text
     assert "--help-for" not in text
+
+
+def test_a_line_leaves_its_command_as_it_was() -> None:
+    command = study_command(of_script(study_of("study.py"), "study.py"))
+    flags = [parameter.name for parameter in command.params]
+    context = command.make_context("run", ["--rule", "agn", "--window", "5"])
+    assert (context.params["rule"], context.params["window"]) == ("agn", 5)
+    assert [parameter.name for parameter in command.params] == flags
+    assert "window" not in flags
+    assert command.chosen == {}
 
 
 def options_of(command, path=()):

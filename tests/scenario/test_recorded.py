@@ -154,3 +154,18 @@ def test_parameter_groups_are_part_of_a_scenario():
         assert scenario.override(workload="softmax").workload.groups is None
     with pytest.raises(ValueError, match="'middle' is none of them"):
         asim.Scenario(trace, rule, plain.grouped(["front", "middle", "back"]))
+
+
+def layers(layers: int, tensors: int) -> asim.Workload:
+    """A model of layers of some tensors each, in a tuple, as the names of groups are."""
+    start = tuple({str(tensor): np.ones(1) for tensor in range(tensors)} for _ in range(layers))
+    return asim.Workload(init=lambda key: start, loss=lambda params, batch, key: sum(x["0"].sum() for x in params))
+
+
+def test_parameter_groups_are_kept_by_as_many_tensors_alone():
+    """A name for each of two tensors is none for each of two layers of two tensors."""
+    trace = asim.Trace.from_commits([0, 1, 0], groups={"front": [0, 0, 1], "back": [0, 1, 1]})
+    before = asim.Scenario(trace, asim.rules.Downpour(0.1), layers(2, 1).grouped(("front", "back")))
+    assert before.override(workload=layers(1, 2)).workload.groups == ("front", "back")
+    with pytest.warns(UserWarning, match="do not fit the tensors"):
+        assert before.override(workload=layers(2, 2)).workload.groups is None
