@@ -234,7 +234,9 @@ class Fit:
             )
         reason = self._doubt(workers)
         if reason is not None:
-            of_server = "Log `arrive_time` and `serve_time`, or fit a `model` with a network and a server."
+            # A coarse clock hides the order of commits, also where all columns are logged.
+            clock = "times with their fractions, and " if self.log.statistics.get("gap, 5 %") == 0 else ""
+            of_server = f"Log {clock}`arrive_time` and `serve_time`, or fit a `model` with a network and a server."
             remedy = "Log `read_time` and `version`." if "compute" in self.mixed else of_server
             raise Unanswered(f"`workers` of {brief(workers)} cannot be answered from the log: {reason}. {remedy}")
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.calibration._statistics import COLUMNS, ROUNDING, cycles, takes_time, with_columns
+from asyncsim.calibration._ticks import correct_spread, find_tick
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.calibration._waiting import find_round, waits_for_steps
 from asyncsim.trace import Fate, Trace
@@ -111,7 +112,26 @@ def stages_of(trace: Trace, present: Presence | None = None) -> Stages:
         *notes_of_reads,
         *(ONE_WORKER,) * (trace.workers == 1),
     )
-    return Stages(compute, middle, latency, service, slots, hidden, notes, separate, upload, idle)
+    stages = Stages(compute, middle, latency, service, slots, hidden, notes, separate, upload, idle)
+    return _without_ticks(stages, trace)
+
+
+def _without_ticks(stages: Stages, trace: Trace) -> Stages:
+    """Correct the durations that a coarse clock has rounded, and say so."""
+    corrected, ticks = {}, {}
+    for name in ("compute", "latency", "service", "upload"):
+        stage: Stage | None = getattr(stages, name)
+        if stage is not None and (tick := find_tick(stage.durations, trace.commit_time)):
+            corrected[name] = stage._replace(durations=correct_spread(stage.durations, stage.worker, tick))
+            ticks[name] = tick
+    if not ticks:
+        return stages
+    note = (
+        f"By a clock with ticks of {max(ticks.values()):.3g} s, some durations of {' and '.join(ticks)} are 0. Means "
+        "are right, and spreads are corrected for the rounding, but the shapes of laws are not visible: log times with "
+        "their fractions."
+    )
+    return stages._replace(notes=(*stages.notes, note), **corrected)
 
 
 def _late_reads(trace: Trace, present: Presence, messages: float) -> tuple[float, Notes]:

@@ -150,7 +150,7 @@ def summary(trace: Trace) -> dict[str, float]:
     """Compute the statistics that are compared: of commits and their times alone, which every log has."""
     gaps = np.diff(trace.commit_time)
     times, rows = cycles(trace), np.bincount(trace.worker, minlength=trace.workers)
-    middle = float(np.median(times)) if len(times) else 1.0
+    middle = (float(np.median(times)) or float(times.mean()) or 1.0) if len(times) else 1.0
     mean_gap = float(gaps.mean()) or 1.0
     statistics = {
         "throughput": len(trace) / trace.seconds,

@@ -21,6 +21,7 @@ from asyncsim.trace._columns import (
     refuse,
     require_length,
 )
+from asyncsim.trace._findings import MOST_TIES
 from asyncsim.trace._flat import (
     COLUMNS,
     COMMIT_TYPES,
@@ -54,6 +55,10 @@ COMMIT_REMEDY = (
     "Fill it in, remove the row, or give `fate`, which is in_flight for a job that had read and not committed."
 )
 REPEATED = "Remove the row; or, if it is another commit, give `read_time`, or number the commits in `version`"
+ROUNDED = (
+    "The clock is coarse, so that it may be another commit: number the rows, in the order of the commits, in `version` "
+    "(0, 1, 2, …), or log times with their fractions. Remove the row only if it was logged twice"
+)
 
 
 class Typed(NamedTuple):
@@ -232,7 +237,12 @@ def _require_different_commits(table: Table) -> None:
     repeated = np.zeros(len(table["worker"]), bool)
     repeated[second[same]] = True
     among = f" ({np.count_nonzero(same):,} rows are repeated)" if np.count_nonzero(same) > 1 else ""
-    other = "Remove the row" if "read_time" in table or "version" in table else REPEATED
+    if "read_time" in table or "version" in table:
+        other = "Remove the row"
+    else:
+        different = np.sort(table["commit_time"][np.setdiff1d(order, second[same])])
+        ties = np.count_nonzero(np.diff(different) == 0)  # of several workers
+        other = ROUNDED if ties > MOST_TIES * len(different) else REPEATED
     rule = f"differ from that of an otherwise equal row{among}"
     refuse(repeated, "commit_time", table["commit_time"], rule, f"{other}.")
 
