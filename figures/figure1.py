@@ -15,7 +15,7 @@ from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import rule_colors
 from figures.common import scales
 from figures.common.averages import losses_of
-from figures.common.curves import COLOURS, draw_paper
+from figures.common.curves import COLOURS, draw_paper, name_below
 from figures.common.figure_set import UNCACHED, Claim, RunCache, each_n
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED, UNTRAINED
@@ -122,4 +122,4 @@ def draw_final(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
         for loss in losses:
             ax.plot(WORKERS, loss, "o", color=colour, markersize=3.5)
     ax.set(xlabel="workers", ylabel="final training loss", yscale="log", xticks=WORKERS)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=4, columnspacing=1)  # below: it covers nothing
+    name_below(ax, 4)

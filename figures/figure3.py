@@ -17,7 +17,7 @@ import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from figures.common import scales
 from figures.common.averages import ends, record_curve
-from figures.common.curves import COLOURS, draw_paper
+from figures.common.curves import COLOURS, draw_paper, name_below
 from figures.common.figure_set import UNCACHED, CachedRun, Claim, RunCache, each_n
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.tables import Numbers, Table, over_seeds, pack, stack, table, where
@@ -94,7 +94,7 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
         draw_medians(ax, seeds, name, scale)
         ax.set_title(f"median of π, {label}")
     panels[0].set_ylabel("π")
-    panels[0].legend(title="workers")
+    name_below(panels[0], 5, "workers")
 
 
 def draw_medians(ax: Any, seeds: Sequence[Numbers], name: str, scale: str) -> None:

@@ -28,7 +28,7 @@ from asyncsim.plots import draw_seeds, use_plain_numbers
 from asyncsim.plots.style import GREY
 from figures.common import scales
 from figures.common.averages import BLOCK
-from figures.common.curves import COLOURS, draw_paper
+from figures.common.curves import COLOURS, draw_paper, name_below
 from figures.common.figure_set import UNCACHED, CachedRun, Claim, RunCache, each_n, numbers
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.tables import Numbers, over_seeds, pack, stack, table, where
@@ -133,7 +133,7 @@ def draw_losses(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
         draw_seeds(ax, seconds, losses, label=str(n), color=colour)
     ax.set(title="training loss", xlabel="simulated seconds", yscale="log")
     use_plain_numbers(ax)
-    ax.legend(title="workers")
+    name_below(ax, 6, "workers")
 
 
 def draw_reached(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:

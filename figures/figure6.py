@@ -13,7 +13,7 @@ import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from figures.common import scales
 from figures.common.averages import losses_of
-from figures.common.curves import COLOURS, draw_paper
+from figures.common.curves import COLOURS, draw_paper, name_below
 from figures.common.figure_set import UNCACHED, Claim, RunCache, each_n, numbers
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED
@@ -71,8 +71,8 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
         ax.set(title=label, xlabel="commits of each worker", yscale="log")
     draw_run(left, seeds, "momentum_sgd", 1, scale, label="momentum SGD", color=COLOURS[3])
     left.set_ylabel("training loss")
-    left.legend()
-    right.legend()
+    name_below(left, 3)
+    name_below(right, 4)
 
 
 def draw_run(ax: Any, seeds: Sequence[Numbers], rule: str, n: int, scale: str, **look: Any) -> None:

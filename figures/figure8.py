@@ -21,7 +21,7 @@ import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from figures.common import scales
 from figures.common.averages import loss_curve
-from figures.common.curves import COLOURS, draw_paper
+from figures.common.curves import COLOURS, draw_paper, name_below
 from figures.common.figure_set import UNCACHED, Claim, RunCache, each, numbers
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED
@@ -108,7 +108,7 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     for ax, column in zip(panels, PAPER, strict=True):
         draw_kappas(ax, seeds, column, scale)
         ax.set_title(f"median of π, {MEDIANS[column]}" if column in MEDIANS else "training loss")
-    panels[0].legend()
+    name_below(panels[0], 3)
 
 
 def draw_kappas(ax: Any, seeds: Sequence[Numbers], column: str, scale: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from figures import figure3, figure8
-from figures.common.curves import COLOURS, draw_paper
+from figures.common.curves import COLOURS, draw_paper, name_below
 from figures.common.figure_set import UNCACHED, Claim, RunCache, each_n
 from figures.common.gap import apart
 from figures.common.paper import paper_curves, why_no_curves
@@ -74,13 +74,13 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     draw_final(axes[0, 0], seeds, scale)
     figure3.draw_medians(axes[0, 1], of(seeds, "workers"), "median_pi", scale)
     axes[0, 1].set_title("figure 3: median of π over all parameters")
-    axes[0, 1].legend(title="workers")
+    name_below(axes[0, 1], 5, "workers")
     for ax, column, title in zip(
         axes[1], ("training_loss", "median_pi"), ("figure 8a: training loss", "figure 8b: median of π"), strict=True
     ):
         figure8.draw_kappas(ax, of(seeds, "kappa"), column, scale)
         ax.set_title(title)
-    axes[1, 0].legend()
+    name_below(axes[1, 0], 5)
 
 
 def draw_final(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:

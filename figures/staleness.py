@@ -15,7 +15,7 @@ from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogN
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports.replicates import mean_and_error
 from asyncsim.reports.staleness import staleness_report, total_variation_by_chance, warm_up_commits
-from figures.common.curves import COLOURS
+from figures.common.curves import COLOURS, name_below
 from figures.common.figure_set import UNCACHED, Claim, RunCache, numbers
 from figures.common.paper import not_in_paper
 from figures.common.tables import Numbers, over_seeds, pack, stack, table, where
@@ -173,6 +173,6 @@ def draw_means(ax: Any, seeds: Sequence[Numbers]) -> None:
         look = {"fmt": "o", "color": colour, "markersize": 3.5, "label": name}
         ax.errorbar(place + aside, deviation[row], 2 * error[row], **look)
     ax.axhline(0.0, color=GREY, linewidth=1.0)
-    ax.set(xlabel="workers", ylabel="% above n − 1", title="mean staleness", ylim=(-reach, 2.2 * reach))
+    ax.set(xlabel="workers", ylabel="% above n − 1", title="mean staleness", ylim=(-reach, reach))
     ax.set_xticks(place, list(map(str, WORKERS)))
-    ax.legend(fontsize=8, loc="upper right")
+    name_below(ax, 2)

@@ -23,6 +23,7 @@ from asyncsim.plots.style import BLUE, GREY, VERMILION
 from asyncsim.study.table import SweepTable
 
 ALL, PLAIN = "all", "downpour"
+ELSEWHERE = {"noloco"}  # rules of workers on a graph: around a server nobody meets a neighbour
 SWEPT = {"fadas": "server_learning_rate"}  # in place of `learning_rate`, to which the rule hardly responds
 STEP_SIZES = tuple(2.0**k for k in range(-10, 3))
 ROUNDS = {"local_sgd", "diloco", "easgd"}  # made for synchronous rounds
@@ -90,7 +91,8 @@ def compute(
         schedule_seed=0,
         record=(),
     )
-    names = list(built_in_classes("rules")) if only == ALL else [name.strip() for name in only.split(",")]
+    every = [name for name in built_in_classes("rules") if name not in ELSEWHERE]
+    names = every if only == ALL else [name.strip() for name in only.split(",")]
     table = swept(names, plain, step_sizes, seeds, store)
     differing = None
     if alpha:
@@ -188,6 +190,7 @@ def draw(figure, numbers) -> None:
     plain = loss[numbers["rule"] == PLAIN]
     if len(plain) and np.isfinite(plain[0]):
         left.axvline(plain[0], color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+        left.text(plain[0], len(place), f" {PLAIN}", fontsize=7.5, color=GREY, va="bottom")
     rings = np.isfinite(numbers["differing"])
     left.plot(numbers["differing"][rings], place[rings], "o", color=GREY, markersize=3.5, fillstyle="none", zorder=1)
     told = "training loss, median and quartiles" + ("; rings: data that differ" if rings.any() else "")
@@ -197,7 +200,7 @@ def draw(figure, numbers) -> None:
         good = grid[medians <= 2 * medians.min()] if np.isfinite(medians.min()) else grid[:0]
         right.plot(good, np.full(len(good), y), color=BLUE, linewidth=1.6, marker="|", markersize=5)
         right.plot([step], [y], "o", color=VERMILION, markersize=3.5)
-    right.set(xscale="log", xlabel="step sizes within twice the best loss")
+    right.set(xscale="log", xlabel="best step size, and those within twice its loss")
 
 
 experiment = asim.Experiment(compute, draw, title="The zoo: every rule at its best step size", size=(9.0, 10.5))

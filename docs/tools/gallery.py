@@ -34,10 +34,7 @@ def entry(name: str, row: dict[str, str] | None) -> str:
     question = title(name).replace("`", "")  # code cannot stand in emphasis
     lines = [titled(name, "~")]
     if (PICTURES / f"{name}.png").exists():
-        picture = (
-            f".. image:: /_static/gallery/{name}.png\n   :alt: The report of {name}: {question}\n   :width: 45em\n\n"
-        )
-        lines.append(picture)
+        lines.append(f".. image:: /_static/gallery/{name}.png\n   :alt: The report of {name}: {question}\n\n")
     finding = row["finding"] if row else ""
     time = f"It takes {row['seconds']} s." if row and row["seconds"] else ""
     words = "".join(escaped([" ".join(filter(None, (finding, time)))]))
