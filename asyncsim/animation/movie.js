@@ -624,7 +624,7 @@ function open(film) {
   if (film.graph) $("legend").append(`lines: exchanges and messages${film.graph.distanceAt.length ? SIZES : ""}`);
   if (film.view === "landscape") {
     const lens = document.createElement("div");
-    lens.textContent = "magnifier: dark line: motion of the parameters since the read · thin arrow: the worker's own step · " +
+    lens.textContent = "magnifier: line: motion of the parameters since the read · thin arrow: the worker's own step · " +
       "thick arrow: the commit · dashed ring: the proxy's step κ|m| of GEM";
     if (film.runs.some((run) => run.mechanism)) $("legend").append(lens);
   }
