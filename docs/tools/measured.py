@@ -48,30 +48,52 @@ def table(question: str, labels: dict[str, str], quantities: dict[str, str] | No
         labels: Setting -> its name in the page.
         quantities: Quantity -> the head of its column, by default the seconds.
     """
-    from IPython.display import Markdown
-
     columns = quantities or {"seconds": "seconds"}
     values = {quantity: best(question, quantity) for quantity in columns}
     has_steps = bool(np.isfinite([one.step for one in values[next(iter(columns))].values()]).any())
     lines = [["", *(head for column in columns.values() for head in (column, *["best η"] * has_steps))]]
-    lines.append(["---"] * len(lines[0]))
     for setting, label in labels.items():
         cells = []
         for quantity in columns:
             one = values[quantity][setting]
             cells += [f"{one.mean:.3g} ({one.low:.3g} to {one.high:.3g})", *[f"{one.step:.2g}"] * has_steps]
         lines.append([label, *cells])
-    return Markdown("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return markdown(lines)
 
 
-def by_workers(fleets: dict[str, str], workers: tuple[int, ...] = (4, 16, 64)) -> Any:
+def at_steps(question: str, labels: dict[str, str], steps: tuple[float, ...], quantity: str, form: str = ".3g") -> Any:
+    """Return a Markdown table of means over the schedules: a row for each setting, a column for each step size.
+
+    Args:
+        question: Of the table, for example "tolerance".
+        labels: Setting -> its name in the page.
+        steps: Step sizes, as the table has them.
+        quantity: For example "test accuracy".
+        form: How a number is written, for example ".0%".
+    """
+    values = rows(question, quantity)
+    lines = [["step size η", *(f"{step:.2g}" for step in steps)]]
+    for setting, label in labels.items():
+        means = [float(np.mean(values[setting, step])) for step in steps]
+        lines.append([label, *(f"{mean:{form}}" if np.isfinite(mean) else "not reached" for mean in means)])
+    return markdown(lines)
+
+
+def by_workers(fleets: dict[str, str]) -> Any:
     """Return a Markdown table of the stability limits: a row for each fleet, a column for each number of workers."""
+    limits, workers = best("limits", "limit"), (4, 8, 16, 40, 64)
+    pairs = ((4, 64), (8, 40))
+    lines = [["times of the workers", *(f"n = {n}" for n in workers), *(f"{few} to {many}" for few, many in pairs)]]
+    for fleet, label in fleets.items():
+        of = {n: limits[f"{n}, {fleet}"].mean for n in workers}
+        ratios = (f"÷ {of[few] / of[many]:.1f}" for few, many in pairs)
+        lines.append([label, *(f"{value:.3f}" for value in of.values()), *ratios])
+    return markdown(lines)
+
+
+def markdown(lines: list[list[str]]) -> Any:
+    """Return a Markdown table, whose first line is its head."""
     from IPython.display import Markdown
 
-    limits = best("limits", "limit")
-    lines = [["times of the workers", *(f"n = {n}" for n in workers), f"{workers[0]} to {workers[-1]} workers"]]
-    lines.append(["---"] * len(lines[0]))
-    for fleet, label in fleets.items():
-        values = [limits[f"{n}, {fleet}"].mean for n in workers]
-        lines.append([label, *(f"{value:.3f}" for value in values), f"{values[0] / values[-1]:.1f} times lower"])
-    return Markdown("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    head, *body = lines
+    return Markdown("\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body]))

@@ -264,7 +264,7 @@ def quadratic() -> Iterator[Row]:
 
 
 def limits() -> Iterator[Row]:
-    """Largest stable η·h of almost every run, for fleets of three sizes (lesson 4). The schedules are the sample."""
+    """Largest stable η·h of almost every run, for fleets of five sizes (lesson 4). The schedules are the sample."""
     rare = delays.Straggler(delays.Gamma(mean=1 / 1.45, cv=0.2), probability=0.05, factor=10)
     fleets: dict[str, Callable[[int], Any]] = {
         "constant": lambda n: delays.Constant(1.0),
@@ -275,7 +275,7 @@ def limits() -> Iterator[Row]:
         "worker i takes i times as long": lambda n: delays.fleet.linear(GAMMA, n),
     }
     for name, fleet in fleets.items():
-        for n in (4, 16, 64):
+        for n in (4, 8, 16, 40, 64):
             orders = (
                 asim.simulate(asim.Cluster(n, fleet(n)), commits=20_000, seed=seed).worker for seed in range(SCHEDULES)
             )
