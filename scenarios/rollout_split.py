@@ -119,13 +119,14 @@ def draw(figure, numbers) -> None:
             right.annotate(
                 f"{lead:g}: {split}", (x, y), (4, below), textcoords="offset points", fontsize=8, color=colour
             )
-    left.axvline(numbers["formula_split"], color=GREY, linestyle=":", label="best split of the formula")
+    left.axvline(numbers["formula_split"], color=GREY, ymax=0.5, linestyle=":", label="best split of the formula")
     left.set(xlabel="GPUs that generate", ylabel="time of a step", yscale="log")
     left.set_yticks(ticks := [0.5, 1, 2, 4, 8], [f"{tick:g}" for tick in ticks])
     left.minorticks_off()
     left.legend()
     right.axhline(numbers["formula_period"], color=GREY, linestyle=":", label="best period of the formula")
     right.set(xlabel="mean staleness", ylabel="time of a step, fastest split", title="lead: GPUs that generate")
+    right.margins(x=0.1)  # room for the last pair of numbers
     right.legend()
 
 

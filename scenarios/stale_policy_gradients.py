@@ -125,7 +125,7 @@ def draw(figure, numbers) -> None:
     right.axhline(numbers["best"], color=GREY, linestyle=":", label="largest possible")
     title = f"staleness {numbers['staleness'][-2]}, step size {float(numbers['learning_rate']):.1f}"
     right.set(xlabel="step", ylabel="reward minus penalty", title=title)
-    right.legend(loc="lower right", ncols=2)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower right", ncols=5)
 
 
 experiment = asim.Experiment(compute, draw, title="Stale policy gradients are asynchronous SGD", size=(10.0, 4.2))
