@@ -341,19 +341,19 @@ class Scenario(Checked):
     def _for_rule(self, cluster: Any, compressor: Compressor | None, windows: tuple[int, ...] = ()) -> Any:
         """Return a cluster whose jobs have the gradients of the rule, and messages the size of the parameters."""
         network = cluster.network
-        if isinstance(cluster, Cluster | Gossip) and cluster.local_steps is None and self._rule.window != 1:
-            window = windows if np.ndim(self._rule.window) and windows else self._rule.window
-            cluster = dataclasses.replace(cluster, local_steps=window)
+        is_by_rule = isinstance(cluster, Cluster | Gossip) and cluster.local_steps is None and self._rule.window != 1
+        window = windows if np.ndim(self._rule.window) and windows else self._rule.window
+        timed = dataclasses.replace(cluster, local_steps=window) if is_by_rule else cluster
         # Without a limit, schedules are the same for all models, and their digests are equal.
         if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
-            return cluster
+            return timed
         params = shapes.parameter_shapes(self.workload)
         size = float(bytes_of(params))
         sizes = {
             "message_bytes": size if network.message_bytes is None else network.message_bytes,
             "compression": network.compression if compressor is None else compressor.bytes(params) / size,
         }
-        return dataclasses.replace(cluster, network=dataclasses.replace(network, **sizes))
+        return dataclasses.replace(timed, network=dataclasses.replace(network, **sizes))
 
     @property
     def packing(self) -> Packing:
