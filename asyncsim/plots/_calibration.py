@@ -138,14 +138,15 @@ def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
         names = list(fit.parameters)[:MOST_PANELS]
         row = grid[0, 0].subgridspec(1, len(names))
         for place, name in enumerate(names):
-            ax, parameter, prior = figure.add_subplot(row[0, place]), fit.parameters[name], fit.model.priors[name]
+            ax, parameter = figure.add_subplot(row[0, place]), fit.parameters[name]
+            prior = fit.model.priors[name] or (math.nan, math.nan)  # a time of a model that fits ratios has no prior
             draw_posterior(
                 ax, fit.draws[:, place], prior, (parameter.low, parameter.high), identifiable=parameter.identifiable
             )
             ax.set(xlabel=name, yticks=[], ylabel="draws of the posterior" if place == 0 else "")
             ax.set_title("" if parameter.identifiable else "not identifiable", fontsize="small")
             if place == 0:
-                ax.legend(fontsize="small")
+                ax.legend(fontsize="small", frameon=True, framealpha=1.0, edgecolor="none")
     if numbers is not None:
         _draw_what_if(figure, fit, numbers, grid[1, 0])
     hidden = f"; not identifiable from the log: {', '.join(fit.hidden)}" if fit.hidden else ""
