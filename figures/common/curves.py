@@ -34,6 +34,6 @@ def name_below(ax: "Axes", columns: int, title: str | None = None) -> "Legend":
     """The legend of a panel whose curves fill it: below the axis and its label, where it covers nothing."""
     from matplotlib.transforms import ScaledTranslation
 
-    below = ax.transAxes + ScaledTranslation(0, -BELOW / 72, ax.get_figure(root=True).dpi_scale_trans)
+    below = ax.transAxes + ScaledTranslation(0, -BELOW / 72, ax.figure.dpi_scale_trans)
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below}
     return ax.legend(ncols=columns, columnspacing=1, title=title, **place)

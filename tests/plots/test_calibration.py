@@ -29,6 +29,8 @@ def test_every_parameter_has_a_panel_with_its_draws_and_interval_whether_or_not_
     (ax,) = figure.axes
     left, right = ax.get_xlim()
     assert sum(bar.get_height() for bar in ax.patches) == len(draws)
-    assert left <= draws.min() and draws.max() <= right
+    assert left <= draws.min()
+    assert draws.max() <= right
     assert [line.get_xdata()[0] for line in ax.lines] == [low, high]
-    assert ax.get_xlabel() == "compute.mean" and ax.get_legend() is not None
+    assert ax.get_xlabel() == "compute.mean"
+    assert ax.get_legend() is not None
