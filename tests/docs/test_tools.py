@@ -318,6 +318,17 @@ def test_a_setting_is_quoted_at_the_step_with_the_lowest_mean(tools, tmp_path, m
         measured.best("q", "other")
 
 
+def test_a_step_at_which_one_schedule_fails_has_no_mean(tools, tmp_path, monkeypatch):
+    pytest.importorskip("IPython", reason="the extra `docs` is not installed")
+    table = tmp_path / "table.csv"
+    rows = ["question,setting,quantity,step size,schedule 0,schedule 1", "q,x,s,0.1,1,2", "q,x,s,0.2,1,inf"]
+    table.write_text("\n".join(rows), encoding="utf-8")
+    measured = tools("measured")
+    monkeypatch.setattr(measured, "TABLE", table)
+    text = measured.at_steps("q", {"x": "the name"}, (0.1, 0.2), "s").data
+    assert text.splitlines()[-1] == "| the name | 1.5 | not reached |"
+
+
 def test_synonyms_of_the_search_are_words_that_readers_type(tools):
     synonyms = tools("check").words_of_the_search(TOOLS)
     assert synonyms["optimizer"] == "optimiser"
