@@ -90,7 +90,7 @@ def version_of(**values: Any) -> bytes | None:
         hashes, walk = _walk_through("values", values)
     except ValueError:
         return None  # No digest can cover such code.
-    pairs = [pair for pair in walk.known.values() if walk.own and not isinstance(pair[1], types.ModuleType)]
+    pairs = [pair for pair in walk.known.values() if walk.own and not _is_permanent(pair[1])]
     changed = [(hash, thing) for hash, thing in pairs if _first.get(id(thing), hash) != hash]
     for hash, thing in pairs:
         if id(thing) not in _first:
@@ -101,6 +101,16 @@ def version_of(**values: Any) -> bytes | None:
         jax.clear_caches()
         _first.update(arrays)
     return _hash(*hashes.values()) if changed else None
+
+
+def _is_permanent(thing: Any) -> bool:
+    """Return whether a value is a module, or a built-in function of one or of a class, which nobody can change.
+
+    Watching `NoneType.__new__`, for one, would crash Python at its end, when nothing can be called any more.
+    """
+    if isinstance(thing, types.BuiltinFunctionType):
+        return isinstance(thing.__self__, (type, types.ModuleType))
+    return isinstance(thing, types.ModuleType)
 
 
 def _walk_through(name: str, values: dict[str, Any]) -> "tuple[dict[str, bytes], _Walk]":
