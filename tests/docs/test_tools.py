@@ -329,6 +329,15 @@ def test_a_step_at_which_one_schedule_fails_has_no_mean(tools, tmp_path, monkeyp
     assert text.splitlines()[-1] == "| the name | 1.5 | not reached |"
 
 
+def test_the_index_quotes_the_ratios_of_the_story(tools):
+    measured = tools("measured")
+    best, every = measured.best("story"), measured.rows("story")
+    small = [every[f"{n}, asynchronous", 0.05].mean() for n in (4, 16)]
+    ratios = [small, *([best[f"{n}, {rule}"].mean for n in (4, 16)] for rule in ("asynchronous", "GEM"))]
+    line = next(line for line in (TOOLS / "index.md").read_text("utf-8").splitlines() if "| Will 16 GPUs" in line)
+    assert re.findall(r"[\d.]+(?= times)", line) == [f"{four / sixteen:.1f}" for four, sixteen in ratios]
+
+
 def test_synonyms_of_the_search_are_words_that_readers_type(tools):
     synonyms = tools("check").words_of_the_search(TOOLS)
     assert synonyms["optimizer"] == "optimiser"
