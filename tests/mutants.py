@@ -658,6 +658,12 @@ PLANTED = r"""
 = whoever goes on at once waits
 - if evidence is None or evidence.waits < -DECISIVE_EVIDENCE:
 + if evidence is None:
+= workers wait however many of them read before the end of a step
+- early.mean() < EARLY_SHARE, 0.0
++ early.mean() < 1, 0.0
+= nobody waits if anybody reads before the end of a step
+- early.mean() < EARLY_SHARE, 0.0
++ early.mean() <= 0, 0.0
 = rounds of any evidence are found
 - return size if odds > SURE_OF_ROUNDS else 0
 + return size if odds > 0 else 0

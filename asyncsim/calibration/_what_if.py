@@ -2,13 +2,14 @@
 
 import math
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.calibration._fit import Fit
+from asyncsim.calibration._fit import Fit, Unanswered
 from asyncsim.components._checked import checked
 
 TEMPLATE = '''"""The system that was calibrated from {log}, with other values of `{varied}`.
@@ -90,10 +91,11 @@ def what_if(
         "predicted_throughput" by theory (NaN if there is a service that is not exponential) and "predicted_staleness",
         n - 1. Of rollouts: "lead", and medians, 5 and 95 % of "group_staleness", "steps_per_second", "staleness_max",
         "trainer_idle", "slots_idle" and "wasted",
-        as `Rollouts.ledger(…).summary` defines them.
+        as `Rollouts.ledger(…).summary` defines them. Values that cannot be answered have NaN, with a warning that says
+        why, if others can be.
 
     Raises:
-        ValueError: As by `Fit.what_if`.
+        ValueError: As by `Fit.what_if`, if no value can be answered.
 
     Example:
         >>> import asyncsim as asim
@@ -104,9 +106,20 @@ def what_if(
     """
     if not len(values):
         raise ValueError(f"`values` must be values of `{fit.model.varied}`; got none. Give one or more.")
-    # The largest is the first, because it is the one that may be refused.
-    rows = [_predict(fit, value, add, draws, seed) for value in reversed(values)]
-    return {name: np.array([row[name] for row in reversed(rows)]) for name in rows[0]}
+    rows: list[dict[str, float]] = []
+    refusals: list[Unanswered] = []
+    for value in values:
+        try:
+            rows.append(_predict(fit, value, add, draws, seed))
+        except Unanswered as refusal:
+            rows.append({fit.model.varied: value + (sum(add.values()) if add else 0)})
+            refusals.append(refusal)
+    if len(refusals) == len(rows):
+        raise refusals[-1]
+    for refusal in refusals:
+        warnings.warn(str(refusal), stacklevel=3)
+    names = max(rows, key=len)
+    return {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
 
 
 def _predict(fit: Fit, value: float, add: Mapping[str, int] | None, draws: int, seed: int) -> dict[str, float]:

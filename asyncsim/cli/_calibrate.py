@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict, replace
@@ -163,7 +164,10 @@ def command(
     if not quick:
         try:
             values = sizes or ([fit.workers] if joining else fit.model.ladder(fit.workers))
-            numbers = what_if(fit, values, add=joining, seed=settings["seed"])
+            with warnings.catch_warnings(record=True) as refused:
+                warnings.simplefilter("always")
+                numbers = what_if(fit, values, add=joining, seed=settings["seed"])
+            refusal = " ".join(str(warning.message) for warning in refused)
         except Unanswered as error:  # The fit is printed all the same.
             refusal = str(error)
     draw = partial(draw_fit, fit=fit, numbers=numbers, log=Path(file).name)
@@ -282,7 +286,7 @@ def show(
         click.echo(f"\n{_judgement(checks)}")
     click.echo(f"\nFit, picture and scenario in {folder}" + ("; your changed scenario.py was kept" if is_kept else ""))
     if refusal:
-        click.echo(f"No answer for other numbers of workers: {refusal}")
+        click.echo(f"No answer for {'other' if numbers is None else 'some'} numbers of workers: {refusal}")
         return
     # An infinite lead of rollouts is drawn, but it is no number for a flag.
     most = max(value for value in fit.model.ladder(fit.workers) if value < math.inf)

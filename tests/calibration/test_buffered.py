@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.calibration._waiting import find_round
+from asyncsim.calibration._waiting import find_round, waits_for_steps
 from asyncsim.cluster import protocols
 from asyncsim.delays import Gamma
 
@@ -72,6 +72,22 @@ def test_who_waits_for_a_step_of_some_commits_is_in_no_fit(k, cv, network, more)
     """Without reads the wait is seen in the times to the next commits: they were fitted as if nobody waited."""
     with pytest.raises(ValueError, match=r"must be of an asynchronous cluster; .* workers wait for its end"):
         asim.calibrate(collecting(protocols.KAsync(k), *more, cv=cv, network=network))
+
+
+@pytest.mark.parametrize(("share", "waits"), [(0.0, True), (0.05, True), (0.2, False), (0.4, False)])
+def test_workers_wait_unless_a_tenth_of_them_reads_before_the_end_of_a_step(share, waits):
+    """A few reads are early where workers restart. Of many, the others only happen to read after the step."""
+    log = collecting(protocols.KAsync(4), "version", "read_time")
+    columns = {name: getattr(log, name).copy() for name in ("worker", "commit_time", "version", "read_time")}
+    last = {}
+    again = [(row, last.get(worker), last.update({worker: row})) for row, worker in enumerate(columns["worker"])]
+    # A read just after the worker's own commit, which does not close the step, is early.
+    open_steps = [(row, own) for row, own, _ in again if own is not None and not log.closes_step[own]]
+    count = sum(own is not None for _, own, _ in again)
+    early = np.random.default_rng(0).permutation(len(open_steps))[: round(share * count)]
+    for row, own in (open_steps[at] for at in early):
+        columns["read_time"][row] = columns["commit_time"][own]
+    assert waits_for_steps(asim.Trace.from_columns(columns, log.workers)) == (waits, 0.0)
 
 
 @pytest.mark.parametrize(("k", "cv"), [(2, 0.2), (4, 0.5), (8, 1.0)])

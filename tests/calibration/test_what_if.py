@@ -96,8 +96,23 @@ def test_the_mean_of_whole_jobs_is_as_sure_as_their_standard_error_says():
 def test_many_more_workers_than_the_log_has(fits):
     """A service that is too short to be seen may limit them."""
     with pytest.raises(ValueError, match=r"`workers` of 100 cannot .* more than 3 times its 8 workers"):
-        what_if(fits["alone", "commits"], [8, 100])
+        what_if(fits["alone", "commits"], [100])
     assert what_if(fits["queue", "all"], [100], draws=2)["throughput"][0] == pytest.approx(10.0, rel=0.05)
+
+
+def test_sizes_that_can_be_answered_are_answered_beside_others(fits):
+    """One size that cannot be answered refused the whole list."""
+    fit = fits["alone", "commits"]
+    with pytest.warns(UserWarning, match=r"`workers` of (90|100) cannot .* more than 3 times its 8") as warned:
+        found = what_if(fit, [8, 90, 16, 100], draws=2)
+    assert len(warned) == 2
+    alone = what_if(fit, [8, 16], draws=2)
+    for name, values in alone.items():
+        assert (found[name][[0, 2]] == values).all()
+        assert np.isnan(found[name][[1, 3]]).all() or name == "workers"
+    assert found["workers"].tolist() == [8, 90, 16, 100]
+    with pytest.raises(ValueError, match="`workers` of 100 cannot"):
+        what_if(fit, [90, 100])
 
 
 @pytest.mark.parametrize(

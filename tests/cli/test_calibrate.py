@@ -282,6 +282,10 @@ def test_mixed_stages_are_fitted_but_not_extrapolated(command):
     assert "`workers` of 24 cannot be answered from the log: its times from finish to commit mix messages" in refusal
     assert "Log `arrive_time` and `serve_time`" in refusal
     assert "Simulate more workers" not in done.out
+    # The log itself says how fast its own number of workers is.
+    some = command("calibrate", "mixed.csv", "--law", "gamma", "--workers", "8,24", "--out", "some")
+    assert (some.status, some.err) == (0, "")
+    assert "No answer for some numbers of workers: `workers` of 24 cannot be answered" in some.out
 
 
 SYSTEM = """import asyncsim as asim
