@@ -37,7 +37,8 @@ DEFAULT = "runs"
 NUMBERS = ("commits", *SHORT)
 NUMERIC = ("workers", *(metric(name).label for name in NUMBERS))  # heads of columns of numbers
 HEADS = ("name", "swept", "tags", "rule", *NUMERIC, "when", "state")
-GIVE_WAY = ("state", "when", "commits", "workers")  # columns that a narrow terminal does without, in this order
+# Columns that a narrow terminal does without, in this order.
+GIVE_WAY = ("state", "when", "commits", "workers", "rule", metric("test_accuracy").label)
 HELP = """List the runs below FOLDER, which is a folder or a tag. The default is runs/.
 
 FIELD is a field of a scenario, an entry of its summary, or one of name, tags, state and when. `asyncsim show RUN`
