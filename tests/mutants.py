@@ -617,7 +617,7 @@ PLANTED = r"""
 - steps.closed[previous.row]),
 + steps.closed[previous.row] - 1),
 = a late joiner reads after its job has started
-- earliest = np.minimum(present.joined[worker], jobs.recorded.get("start_time", ends.finish_time))
+- earliest = np.minimum(present.joined[worker], jobs.columns.get("start_time", ends.finish_time))
 + earliest = present.joined[worker]
 @ asyncsim/trace/_typed.py | tests/trace/test_order.py
 = parts that were joined in another order are a step back of a clock
@@ -628,7 +628,7 @@ PLANTED = r"""
 + first[again &
 @ asyncsim/trace/_csv.py | tests/trace/test_csv.py
 = notes of the trace before stay beside a CSV file
-- file.unlink()
+- leftover.unlink()
 + pass
 @ asyncsim/calibration | tests/calibration/test_client_log.py
 = a column that was filled in counts as recorded

@@ -11,10 +11,10 @@ from asyncsim.calibration._fit import Fit, Log
 from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED, Laws, fit_laws
 from asyncsim.calibration._likelihood import fit_by_likelihood
 from asyncsim.calibration._model import Clusters, Evidence, Model, default_model
-from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, limit_simulated, require_flowjax
+from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, has_flowjax, limit_simulated
 from asyncsim.calibration._rollouts import FittedRollouts, fit_rollouts
 from asyncsim.calibration._simulations import Report
-from asyncsim.calibration._stages import LEAST_COMMITS, commit_by_commit, merge_places, stages_of
+from asyncsim.calibration._stages import LEAST_COMMITS, merge_workers, one_step_per_commit, stages_of
 from asyncsim.calibration._statistics import REPLICATES, recorded_columns, shorten, steady_part, takes_time
 from asyncsim.cluster import Rollouts
 from asyncsim.components._checked import checked
@@ -26,7 +26,7 @@ from asyncsim.trace._variables import require_one_variable
 METHODS = (LIKELIHOOD, NPE)
 SIMULATIONS = 5000
 COMMITS_ALONE = ("commit_time",)
-Fitted = Laws | Clusters | FittedRollouts
+FittedModel = Laws | Clusters | FittedRollouts
 
 
 @checked
@@ -120,31 +120,31 @@ def calibrate(
         if method not in (None, LIKELIHOOD):
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {brief(method)}. Leave it out.")
         return _assemble(log, shorten(log), LIKELIHOOD, seed, *fit_rollouts(log, model, law, seed))
-    each_a_step, collected, may_wait = commit_by_commit(log)
-    steps = replace(each_a_step, notes=(*each_a_step.notes, *collected, *_describe_local_steps(each_a_step, model)))
+    one_per_step, collected, may_wait = one_step_per_commit(log)
+    steps = replace(one_per_step, notes=(*one_per_step.notes, *collected, *_describe_local_steps(one_per_step, model)))
     present = presence(steps.worker, steps.commit_time, steps.workers)
-    places, place = merge_places(steps, present)
-    compared = shorten(steady_part(places, present, LEAST_COMMITS))
+    merged, place_of_worker = merge_workers(steps, present)
+    compared = shorten(steady_part(merged, present, LEAST_COMMITS))
     if law is not None and (model is not None or method == NPE):
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
     shown = stages_of(steps, present)
     compute = shown.compute.with_part("waiting") if may_wait else shown.compute
     if model is not None and method == LIKELIHOOD:
-        stages = shown._replace(compute=compute.at(place))
-        fitted = fit_by_likelihood(places, compared, stages, model, seed)
-        return _assemble(places, compared, LIKELIHOOD, seed, *fitted, shown.idle)
+        by_place = shown._replace(compute=compute.at(place_of_worker))
+        fitted = fit_by_likelihood(merged, compared, by_place, model, seed)
+        return _assemble(merged, compared, LIKELIHOOD, seed, *fitted, shown.idle)
     if model is None and method != NPE:
-        stages = shown._replace(compute=compute)
-        chosen = fit_laws(steps, stages, place, law, by_worker, seed)
-        fit = _assemble(places, compared, LIKELIHOOD, seed, *chosen, shown.idle)
-        reason = "" if method == LIKELIHOOD or law is not None or may_wait else _reason_for_whole_jobs(fit, places)
-        if reason is not None:
-            return replace(fit, notes=(reason, *fit.notes)) if reason else fit
-    steady = steady_part(places, present, LEAST_PER_WORKER * places.workers)
-    simulated = shorten(steady, limit_simulated(places.workers))
-    prior = default_model(places.workers) if model is None else model
-    clusters, notes, evidence = fit_by_simulation(places, simulated, prior, simulations, seed, jobs, store, progress)
-    return _assemble(places, simulated, NPE, seed, clusters, (*shown.notes, *notes), evidence, shown.idle)
+        chosen = fit_laws(steps, shown._replace(compute=compute), place_of_worker, law, by_worker, seed)
+        fit = _assemble(merged, compared, LIKELIHOOD, seed, *chosen, shown.idle)
+        if method == LIKELIHOOD or law is not None or may_wait or not _hides_stages(fit, merged):
+            return fit
+        if obstacle := _describe_obstacle(fit):
+            return replace(fit, notes=(obstacle, *fit.notes))
+    steady = steady_part(merged, present, LEAST_PER_WORKER * merged.workers)
+    simulated = shorten(steady, limit_simulated(merged.workers))
+    prior = default_model(merged.workers) if model is None else model
+    clusters, notes, evidence = fit_by_simulation(merged, simulated, prior, simulations, seed, jobs, store, progress)
+    return _assemble(merged, simulated, NPE, seed, clusters, (*shown.notes, *notes), evidence, shown.idle)
 
 
 def _describe_local_steps(log: Trace, model: Model | None) -> list[str]:
@@ -167,7 +167,7 @@ def _assemble(
     used: Trace,
     method: str,
     seed: int,
-    model: Fitted,
+    model: FittedModel,
     notes: Sequence[str],
     evidence: Evidence,
     idle: float = 0.0,
@@ -187,20 +187,20 @@ def _assemble(
     return Fit(method, model, facts, sentences, evidence, seed)
 
 
-def _reason_for_whole_jobs(fit: Fit, log: Trace) -> str | None:
-    """Say why whole jobs are fitted: "" where they are all that the log shows, or None to simulate instead."""
+def _hides_stages(fit: Fit, log: Trace) -> bool:
+    """Return whether a log of commits alone, long enough for simulations, is of no cluster that only computes."""
     has_commits_alone = recorded_columns(log) == COMMITS_ALONE
     reads_at_commits = not takes_time(log, log.begin_time - previous_commit(log))
     is_enough = log.workers > 1 and len(log) >= LEAST_PER_WORKER * log.workers
-    stage = fit.model.stages["compute"]
-    may_simulate = has_commits_alone and reads_at_commits and is_enough
-    if not may_simulate or stage.law is None or not fit.check(REPLICATES).refuted:  # A constant has nothing to compare.
-        return ""
+    varies = fit.model.stages["compute"].law is not None  # A constant has nothing to compare.
+    return has_commits_alone and reads_at_commits and is_enough and varies and bool(fit.check(REPLICATES).refuted)
+
+
+def _describe_obstacle(fit: Fit) -> str:
+    """Say why the stages that a log hides are not found by simulation, or "" if they can be."""
     whole = "The log has commits alone, and no cluster that only computes makes such ones: "
-    if len(stage.groups) > 1:
+    if len(fit.model.stages["compute"].groups) > 1:
         return f"{whole}give a `model` of such workers, with a network and a server, to identify these."
-    try:
-        require_flowjax()
-    except ValueError:
+    if not has_flowjax():
         return f"{whole}simulation identifies network and server (pip install 'asyncsim[calibrate]')."
-    return None
+    return ""

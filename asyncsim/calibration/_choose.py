@@ -27,7 +27,7 @@ from asyncsim._checks import require_one_of
 from asyncsim.calibration._maximum import raise_eigenvalues
 from asyncsim.calibration._stages import Stage, evaluate_laws
 from asyncsim.calibration._statistics import CONSTANT, Check
-from asyncsim.calibration._transforms import FAMILIES, FIXED, LEAST, MOST, FloatArray, degrees, law_of, values_of
+from asyncsim.calibration._transforms import FAMILIES, FIXED, LEAST, MOST, FloatArray, build_law, degrees, values_of
 from asyncsim.components import Component
 from asyncsim.delays import Delay, log_likelihood, scaled
 from asyncsim.delays._law import log_outlasted
@@ -45,6 +45,7 @@ LEAST_PER_WORKER = 10  # durations of a worker whose own law is fitted
 INNER_LAWS = {"straggler": "gamma", "hyperexponential": "exponential"}  # mixtures: the law of each if nothing is slow
 MOST_LIKELY = 3  # laws, the best for all workers together, that are also fitted worker by worker
 OFTEN_HIDDEN = ("gamma", "lognormal")  # in a mixture of unequal workers, so that these are fitted as well
+NO_DURATIONS = np.zeros(0)
 Workers = tuple[int, ...]
 
 
@@ -60,7 +61,7 @@ class Estimate(Component):
     @cached_property
     def law(self) -> Delay:
         """The law itself."""
-        return law_of(self.family, self.values)
+        return build_law(self.family, self.values)
 
     @property
     def aic(self) -> float:
@@ -136,12 +137,12 @@ def observed_moments(durations: FloatArray, censored: FloatArray) -> FloatArray:
 
     Censored durations give their weight to longer ones (Kaplan and Meier). Errors are those of influence functions.
     """
-    values, ended = np.append(durations, censored), np.append(np.ones(len(durations)), np.zeros(len(censored)))
-    order = np.lexsort((-ended, values))
-    values, ended = values[order], ended[order]
+    every, has_ended = np.append(durations, censored), np.repeat([1.0, 0.0], [len(durations), len(censored)])
+    order = np.lexsort((-has_ended, every))
+    values, ended = every[order], has_ended[order]
     at_risk = np.arange(len(values), 0, -1)
-    weight = ended / at_risk * np.cumprod(np.append(1.0, (1 - ended / at_risk)[:-1]))
-    weight /= weight.sum()
+    steps = ended / at_risk * np.cumprod(np.append(1.0, (1 - ended / at_risk)[:-1]))
+    weight = steps / steps.sum()
     mean = float(weight @ values)
     sd = math.sqrt(float(weight @ (values - mean) ** 2))
     away, cv = (values - mean) / (sd or 1.0), sd / mean
@@ -149,9 +150,8 @@ def observed_moments(durations: FloatArray, censored: FloatArray) -> FloatArray:
     return np.stack([[mean, cv], np.sqrt(influences**2 @ weight / len(durations))], axis=1)
 
 
-def estimate(family: str, durations: FloatArray, censored: Sequence[float] | FloatArray = ()) -> Estimate:
+def estimate(family: str, durations: FloatArray, censored: FloatArray = NO_DURATIONS) -> Estimate:
     """Fit a law by maximum likelihood, with the covariance of its coordinates."""
-    censored = np.asarray(censored, np.float64)
     law = FAMILIES[family].law.fit(durations, censored)
     values = values_of(family, law)
     if family == "constant":
@@ -171,7 +171,7 @@ def _regular(family: str) -> list[int]:
 
 def _information(family: str, values: list[float], durations: FloatArray, censored: FloatArray) -> FloatArray:
     """Compute the (k, k) second derivatives of -log L in the coordinates with normal errors."""
-    kinds, regular, law = FAMILIES[family].kinds, _regular(family), law_of(family, values)
+    kinds, regular, law = FAMILIES[family].kinds, _regular(family), build_law(family, values)
     centre = np.array([kinds[i].to(values[i]) for i in regular])
     step = min(STEP / math.sqrt(max(len(durations), 1)) * 5, MOST_STEP)
 
@@ -199,12 +199,12 @@ def hessian(value: Callable[[FloatArray], float], at: FloatArray, step: float) -
 def _admissible(family: str, values: Sequence[float], otherwise: Any) -> Any:
     """Build a law, or return `otherwise` where the law refuses these arguments, such as a shape below its bound."""
     try:
-        return law_of(family, values)
+        return build_law(family, values)
     except (ValueError, OverflowError, ZeroDivisionError):
         return otherwise
 
 
-Fitted = Mapping[str, Sequence[Estimate]]  # family -> its laws, one for each group of workers
+LawsByFamily = Mapping[str, Sequence[Estimate]]  # family -> its laws, one for each group of workers
 
 
 class Alternative(Component):
@@ -222,7 +222,7 @@ def weights(aic: Mapping[str, float]) -> dict[str, float]:
     return {name: value / sum(likely.values()) for name, value in likely.items()}
 
 
-def alternatives(fitted: Fitted) -> tuple[Alternative, ...]:
+def alternatives(fitted: LawsByFamily) -> tuple[Alternative, ...]:
     """Return the fitted families whose Akaike weight counts."""
     aic = {name: _aic(laws) for name, laws in fitted.items()}
     shares = weights({name: value for name, value in aic.items() if math.isfinite(value)})
@@ -301,7 +301,7 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
     aic = {family: _aic(laws) for family, laws in whole.items()}
     best = _best(whole)
 
-    def fit_of(labels: Iterable[str], members: Iterable[Workers], laws: Fitted, **tests: Any) -> StageFit:
+    def fit_of(labels: Iterable[str], members: Iterable[Workers], laws: LawsByFamily, **tests: Any) -> StageFit:
         groups = tuple(map(Group, labels, members, laws[_best(laws)]))
         return StageFit(groups, aic, reasons, **tests, alternatives=alternatives(laws) if law is None else ())
 
@@ -331,10 +331,10 @@ def named_laws(law: Any, stages: Sequence[str]) -> dict[str, str]:
     """Return the name of each stage's family. A name or a class that is in no mapping is for the first stage."""
     by_stage = {} if law is None else law if isinstance(law, Mapping) else {stages[0]: law}
     families = {}
-    for stage, law in by_stage.items():
-        name = law if isinstance(law, str) else getattr(law, "__name__", repr(law))
-        name = next((family for family, entry in FAMILIES.items() if law is entry.law), name)
-        families[require_one_of("law", stage, choices=stages)] = require_one_of("law", name, choices=FAMILIES)
+    for stage, choice in by_stage.items():
+        name = choice if isinstance(choice, str) else getattr(choice, "__name__", repr(choice))
+        family = next((family for family, entry in FAMILIES.items() if choice is entry.law), name)
+        families[require_one_of("law", stage, choices=stages)] = require_one_of("law", family, choices=FAMILIES)
     return families
 
 
@@ -342,20 +342,14 @@ def _fit_groups(
     stage: Stage, members: Sequence[Workers], families: Iterable[str]
 ) -> tuple[dict[str, list[Estimate]], dict[str, str]]:
     """Fit each family to some groups of workers, and say of the others why they cannot have made the durations."""
-    parts = [stage.of(who) for who in members]
-    fits = {family: _estimates_or_reason(family, parts) for family in families if members}
-    return (
-        {family: fit for family, fit in fits.items() if not isinstance(fit, str)},
-        {family: fit for family, fit in fits.items() if isinstance(fit, str)},
-    )
-
-
-def _estimates_or_reason(family: str, parts: Iterable[Stage]) -> list[Estimate] | str:
-    """Fit a family to durations of several groups, or return its error, by which a law refuses durations."""
-    try:
-        return [estimate(family, part.durations, part.censored) for part in parts]
-    except ValueError as error:
-        return str(error)
+    parts = [stage.of(workers) for workers in members]
+    fitted, reasons = {}, {}
+    for family in families if members else ():
+        try:
+            fitted[family] = [estimate(family, part.durations, part.censored) for part in parts]
+        except ValueError as error:  # By its message, a law says why it cannot have made durations.
+            reasons[family] = str(error)
+    return fitted, reasons
 
 
 def _aic(laws: Sequence[Estimate]) -> float:
@@ -363,7 +357,7 @@ def _aic(laws: Sequence[Estimate]) -> float:
     return sum(law.aic for law in laws)
 
 
-def _best(fitted: Fitted) -> str:
+def _best(fitted: LawsByFamily) -> str:
     """Return the family of least AIC, or a mixture only if it is significantly better than the law that it contains."""
     from scipy.stats import chi2
 
@@ -404,7 +398,8 @@ def _two_classes(stage: Stage, workers: int, family: str) -> tuple[Workers, ...]
             return ()
         # Each worker's likelihood in a class counts with the share of the class.
         first, second = (
-            _by_worker(stage, law, workers) + math.log(len(who) / workers) for law, who in zip(laws, sides, strict=True)
+            _by_worker(stage, law, workers) + math.log(len(side) / workers)
+            for law, side in zip(laws, sides, strict=True)
         )
         better = second > first
         if (better == slow).all() or better.all() or not better.any():
@@ -436,13 +431,13 @@ def _by_worker(stage: Stage, estimate: Estimate, workers: int) -> FloatArray:
     return np.asarray(whole + np.bincount(stage.censored_worker, unfinished, workers), np.float64)
 
 
-def _p_value(stage: Stage, members: Sequence[Workers], together: Fitted, each: Fitted) -> float:
+def _p_value(stage: Stage, members: Sequence[Workers], together: LawsByFamily, each: LawsByFamily) -> float:
     """Compute the p-value of one law for each of some groups of workers, against one for each worker."""
     from scipy.stats import chi2
 
     whole, apart = _best(together), _best(each)
     if apart not in together or _aic(together[whole]) <= _aic(each[apart]):
-        laws = [(estimate.law, stage.of(who)) for who, estimate in zip(members, together[whole], strict=True)]
+        laws = [(estimate.law, stage.of(group)) for group, estimate in zip(members, together[whole], strict=True)]
         return test_equality(evaluate_laws(stage, laws, "cdf"), stage.worker)
     # By Wilks, and by Hogg for ends, twice the gain is chi-squared, with the degrees of freedom of the additional laws.
     gain = _gain(each[apart], together[apart])

@@ -125,22 +125,21 @@ class Laws(FittedCluster):
         return ", ".join(f"{name} {_in_words(stage)}" for name, stage in self.stages.items())
 
     def _cluster(self, laws: Mapping[str, Sequence[Delay]], workers: int) -> Cluster:
-        workers = require_count("workers", workers, remedy="Use one worker or more.")
+        count = require_count("workers", workers, remedy="Use one worker or more.")
         groups = self.stages["compute"].groups
-        compute: Any = laws["compute"][0]
-        if len(groups) > 1:
-            law_of_worker = {w: law for group, law in zip(groups, laws["compute"], strict=True) for w in group.workers}
-            compute = [law_of_worker[self._holder(place)] for place in range(workers)]
+        law_of_worker = {w: law for group, law in zip(groups, laws["compute"], strict=True) for w in group.workers}
+        own_laws = [law_of_worker[self._holder(place)] for place in range(count)] if len(groups) > 1 else []
+        compute: Any = own_laws or laws["compute"][0]
         network = Network(latency=laws["latency"][0]) if "latency" in laws else Network()
         service = laws["service"][0] if "service" in laws else laws["upload"][0] if "upload" in laws else Constant(0.0)
-        slots = max(self.slots, workers) if "upload" in laws else self.slots  # Nobody waits for an upload.
+        slots = max(self.slots, count) if "upload" in laws else self.slots  # Nobody waits for an upload.
         server = Server(slots=slots, service=service, atomic=not self.separate)
         # A job of the log is one commit, so that a scenario whose rule has a window refuses the law of whole jobs.
-        return Cluster(workers, compute, network=network, server=server, local_steps=1)
+        return Cluster(count, compute, network=network, server=server, local_steps=1)
 
 
 def fit_laws(
-    log: Trace, durations: Stages, place: IntColumn, law: Any, by_worker: bool, seed: int
+    log: Trace, durations: Stages, place_of_worker: IntColumn, law: Any, by_worker: bool, seed: int
 ) -> tuple[Laws, list[str], Evidence]:
     """Choose and fit a law for each stage of a log, with notes and the distances of the durations from the laws."""
     families = named_laws(law, tuple(STAGES))
@@ -158,7 +157,7 @@ def fit_laws(
         *_describe_hidden(durations),
     ]
     distances = {f"law of {name}": stage.law for name, stage in fitted.items() if stage.law is not None}
-    holders = () if place.max() + 1 == log.workers else holders_of(place)
+    holders = () if place_of_worker.max() + 1 == log.workers else holders_of(place_of_worker)
     laws = Laws(log.workers, fitted, durations.slots, durations.separate, durations.hidden, seed, holders)
     return laws, notes, Evidence(distances)
 
@@ -259,39 +258,41 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
     averaged = len(stage.alternatives) > 1
     parameters: dict[str, Parameter] = {}
     if len(stage.groups) > 1:
-        counts = np.array([len(group.workers) for group in stage.groups])
-        shares = (counts / counts.sum()).tolist()
-        estimate = sum(share * group.estimate.law.mean for share, group in zip(shares, stage.groups, strict=True))
-        drawn: Any = sum(share * means for share, means in zip(shares, both[..., 0], strict=True))
-        observed = None
-        if stage.observed:
-            means, errors = np.array(stage.observed)[:, 0].T
-            observed = np.array([counts @ means, np.linalg.norm(counts * errors)]) / counts.sum()
-        few = all(_has_few_censored(group) for group in stage.groups)
-        parameters[f"{prefix}.mean"] = _parameter(estimate, drawn, averaged, observed, alone=few)
+        parameters[f"{prefix}.mean"] = _mean_of_all(stage, both[..., 0], averaged)
     for i, group in enumerate(stage.groups):
         fitted = group.estimate
         label = group.label if group.label.startswith("[") or not group.label else f".{group.label}"
         columns = np.array([values_of(fitted.family, law) for law in chosen[i]]).T
         trios = zip(FAMILIES[fitted.family].names, fitted.values, columns, strict=True)
-        arguments: dict[str, tuple[float, FloatArray, bool]] = {
-            name: (value, column, False) for name, value, column in trios
-        }
+        arguments = {name: (value, column, False) for name, value, column in trios}
         derived = {
             "mean": (fitted.law.mean, both[i, :, 0], averaged),
             "cv": (moments(fitted.law)[1], both[i, :, 1], averaged),
         }
         observations = dict(zip(derived, stage.observed[i], strict=True)) if stage.observed else {}
         # Where a mean or a cv is an argument of the law as well, it counts the other families, if there are some.
-        first, second = (derived, arguments) if averaged else (arguments, derived)
-        others = {name: row for name, row in second.items() if name not in first}
-        rows = first | others if averaged else others | first
+        others = {name: row for name, row in derived.items() if name not in arguments}
+        rows = derived | arguments | derived if averaged else others | arguments
         for name, row in rows.items():
             is_constant = fitted.family == "constant"
             alone = name == "mean" and _has_few_censored(group)
             parameter = _of_constant(row[0]) if is_constant else _parameter(*row, observations.get(name), alone=alone)
             parameters[f"{prefix}{label}.{name}"] = parameter
     return parameters
+
+
+def _mean_of_all(stage: StageFit, means: FloatArray, averaged: bool) -> Parameter:
+    """Compute the mean of a stage over all workers, from (groups, count) draws of the mean of each group."""
+    counts = np.array([len(group.workers) for group in stage.groups])
+    shares = (counts / counts.sum()).tolist()
+    estimate = sum(share * group.estimate.law.mean for share, group in zip(shares, stage.groups, strict=True))
+    drawn: Any = sum(share * of_group for share, of_group in zip(shares, means, strict=True))
+    few = all(_has_few_censored(group) for group in stage.groups)
+    if not stage.observed:
+        return _parameter(estimate, drawn, averaged, None, alone=few)
+    observed, errors = np.array(stage.observed)[:, 0].T
+    moments_of_all = np.array([counts @ observed, np.linalg.norm(counts * errors)]) / counts.sum()
+    return _parameter(estimate, drawn, averaged, moments_of_all, alone=few)
 
 
 def _has_few_censored(group: Group) -> bool:

@@ -115,18 +115,22 @@ class FittedCluster(Component):
 
     def predicted(self, workers: Any) -> dict[str, float]:
         """Predict commits per second and staleness in the long run, NaN where no closed form is known."""
-        cluster, throughput = self.cluster(workers), float("nan")
-        latency = expand(cluster.network.latency, 1)[0].mean
-        means = [law.mean for law in cluster.laws]
-        if cluster.server.is_instant:
-            throughput = float(sum(1 / (mean + 2 * latency) for mean in means))
-        elif isinstance(cluster.server.service, Exponential) and len(set(means)) == 1:
-            delays = [Constant(means[0]), Constant(2 * latency)]
-            service, slots = cluster.server.service, cluster.server.slots
-            throughput = theory.mean_value_analysis(
-                workers=cluster.workers, service=service, delays=delays, slots=slots
-            ).throughput
-        return {"throughput": throughput, "staleness": cluster.workers - 1.0}
+        cluster = self.cluster(workers)
+        return {"throughput": _predict_throughput(cluster), "staleness": cluster.workers - 1.0}
+
+
+def _predict_throughput(cluster: Cluster) -> float:
+    """Predict commits per second in the long run, NaN where no closed form is known."""
+    latency, server = expand(cluster.network.latency, 1)[0].mean, cluster.server
+    means = [law.mean for law in cluster.laws]
+    if server.is_instant:
+        return float(sum(1 / (mean + 2 * latency) for mean in means))
+    if not isinstance(server.service, Exponential) or len(set(means)) > 1:
+        return float("nan")
+    delays = [Constant(means[0]), Constant(2 * latency)]
+    return theory.mean_value_analysis(
+        workers=cluster.workers, service=server.service, delays=delays, slots=server.slots
+    ).throughput
 
 
 @checked
@@ -146,8 +150,8 @@ def ladder(
         >>> ladder(1, 40), ladder(12, 12)
         ([1, 9, 17, 24, 32, 40], [12])
     """
-    most = require_integer("most", most, least=least, remedy=LADDER)
-    return sorted({round(n) for n in np.linspace(least, most, steps).tolist()})
+    last = require_integer("most", most, least=least, remedy=LADDER)
+    return sorted({round(n) for n in np.linspace(least, last, steps).tolist()})
 
 
 def _require_function(name: str, value: Any) -> Any:
@@ -438,14 +442,14 @@ class Clusters(FittedCluster):
 
 def _with_workers(cluster: Cluster, workers: int) -> Cluster:
     """Change the number of workers, where more of them repeat the first ones in order."""
-    workers = require_count("workers", workers, remedy="Use one worker or more.")
-    if cluster.local_steps is None:  # As it was simulated. A scenario whose rule has a window refuses it.
-        cluster = replace(cluster, local_steps=1)
-    if workers == cluster.workers:
-        return cluster
+    count = require_count("workers", workers, remedy="Use one worker or more.")
+    # Where it is None, one step as it was simulated. A scenario whose rule has a window refuses it.
+    steps = 1 if cluster.local_steps is None else cluster.local_steps
+    if count == cluster.workers:
+        return replace(cluster, local_steps=steps)
     compute, local_steps, latency = (
-        [each[i % len(each)] for i in range(workers)] if isinstance(each, tuple) else each
-        for each in (cluster.compute, cluster.local_steps, cluster.network.latency)
+        [each[i % len(each)] for i in range(count)] if isinstance(each, tuple) else each
+        for each in (cluster.compute, steps, cluster.network.latency)
     )
     network = replace(cluster.network, latency=latency)
-    return replace(cluster, workers=workers, compute=compute, local_steps=local_steps, network=network)
+    return replace(cluster, workers=count, compute=compute, local_steps=local_steps, network=network)

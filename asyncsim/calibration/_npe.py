@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ ARRAYS += ("mean", "error", "prior", "level", "covered")
 
 def learn(model: Model, values: FloatArray, statistics: FloatArray, seed: int) -> Estimator:
     """Learn the posterior from simulations."""
-    require_flowjax()
+    _require_flowjax()
     usable = np.isfinite(statistics).all(axis=1)
     if usable.sum() < max(200, len(values) / 2):
         raise ValueError(
@@ -162,12 +163,15 @@ def learn(model: Model, values: FloatArray, statistics: FloatArray, seed: int) -
     return _correct_level(estimator, z[len(z) - held_back :], statistics[len(z) - held_back :], seed)
 
 
-def require_flowjax() -> None:
+def has_flowjax() -> bool:
+    """Return whether the extra is installed."""
+    return find_spec("flowjax") is not None
+
+
+def _require_flowjax() -> None:
     """Refuse to go on without the extra."""
-    try:
-        import flowjax  # noqa: F401
-    except ImportError as error:
-        raise ValueError(INSTALL_REMEDY) from error
+    if not has_flowjax():
+        raise ValueError(INSTALL_REMEDY)
 
 
 def _with_one(rows: FloatArray) -> FloatArray:
@@ -317,7 +321,7 @@ def fit_by_simulation(
     progress: Report | None,
 ) -> tuple[Clusters, list[str], Evidence]:
     """Fit a model to the first commits of a log, `used`, by a neural posterior (see `calibrate`), with notes."""
-    require_flowjax()
+    _require_flowjax()
     count = require_integer("simulations", count, least=LEAST_SIMULATIONS, remedy="5000 are usual.")
     notes = []
     least = LEAST_PER_WORKER * log.workers

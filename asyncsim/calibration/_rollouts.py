@@ -14,7 +14,7 @@ from asyncsim.calibration._laws import NO_DRAWS, parameters_of_stage, quantiles_
 from asyncsim.calibration._model import NO_CLASSES, Evidence, Parameters
 from asyncsim.calibration._stages import LEAST_COMMITS, Stage
 from asyncsim.calibration._statistics import takes_time
-from asyncsim.calibration._transforms import FAMILIES, FloatArray, law_of, values_of
+from asyncsim.calibration._transforms import FAMILIES, FloatArray, build_law, values_of
 from asyncsim.cluster import Rollouts
 from asyncsim.components import Component
 from asyncsim.delays import Constant, log_likelihood
@@ -276,7 +276,7 @@ def _fit_longest(family: str, stage: Stage, samples: int) -> Estimate:
 
     def loss(x: FloatArray) -> float:
         try:
-            law = _Longest(law_of(family, np.exp(x).tolist()), samples)
+            law = _Longest(build_law(family, np.exp(x).tolist()), samples)
             value = -log_likelihood(law, stage.durations, stage.censored)
         except (ValueError, OverflowError, ZeroDivisionError):
             return 1e300

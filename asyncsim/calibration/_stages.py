@@ -60,9 +60,10 @@ class Stage(NamedTuple):
         """Say that another stage may be in the durations."""
         return self._replace(contains=(*self.contains, name))
 
-    def at(self, place: IntColumn) -> "Stage":
+    def at(self, place_of_worker: IntColumn) -> "Stage":
         """Give each job to the place of its worker."""
-        return self._replace(worker=place[self.worker], censored_worker=place[self.censored_worker])
+        places, censored = place_of_worker[self.worker], place_of_worker[self.censored_worker]
+        return self._replace(worker=places, censored_worker=censored)
 
 
 def evaluate_laws(stage: Stage, laws: Iterable[tuple[Any, Stage]], kind: str) -> FloatArray:
@@ -88,10 +89,10 @@ class Stages(NamedTuple):
     idle: float = 0.0  # share of the time between two commits in which workers do nothing that a cluster knows
 
 
-def stages_of(trace: Trace, present: Presence | None = None) -> Stages:
+def stages_of(trace: Trace, precomputed: Presence | None = None) -> Stages:
     """Take a log apart into stages. If the caller knows who was present, this is not computed again."""
     _require_enough(trace)
-    present = present or presence(trace.worker, trace.commit_time, trace.workers)
+    present = precomputed or presence(trace.worker, trace.commit_time, trace.workers)
     unseen, notes_of_waits = find_unseen_waits(trace)
     compute, middle, notes_of_compute = _compute(trace, present, unseen)
     latency, notes_of_latency = _latency(trace, unseen)
@@ -142,8 +143,8 @@ def _late_reads(trace: Trace, present: Presence, messages: float) -> tuple[float
     if not trace.closes_step.all() or (trace.unfinished.fate != Fate.IN_FLIGHT).any():
         return 0.0, ()  # Whoever waits for a step, or does a job that is lost, is not idle.
     before = previous_commit(trace)
-    counts = ~first_jobs(trace) & ~present.spans_pause(before, trace.commit_time)
-    counts &= trace.begin_time - before < LONGER * present.typical[trace.worker]  # Others were away.
+    was_away = trace.begin_time - before >= LONGER * present.typical[trace.worker]
+    counts = ~first_jobs(trace) & ~present.spans_pause(before, trace.commit_time) & ~was_away
     if not counts.any():
         return 0.0, ()
     cycle, late = (float((end - before)[counts].mean()) for end in (trace.commit_time, trace.begin_time))
@@ -158,7 +159,7 @@ def _late_reads(trace: Trace, present: Presence, messages: float) -> tuple[float
     return idle / cycle, (note,)
 
 
-def commit_by_commit(log: Trace) -> tuple[Trace, list[str], bool]:
+def one_step_per_commit(log: Trace) -> tuple[Trace, list[str], bool]:
     """Return a log in which each commit is a step, with notes, and whether its workers may wait for each other.
 
     A log stays as it is if workers wait for the end of a step of several commits, or have lost their work.
@@ -167,8 +168,8 @@ def commit_by_commit(log: Trace) -> tuple[Trace, list[str], bool]:
     jobs = (log.commit_time - previous_commit(log))[again]
     if log.closes_step.all():
         has_reads = takes_time(log, log.begin_time - previous_commit(log))
-        size = 0 if has_reads or find_rounds(log, jobs) else find_round(log)
-        return log, [IN_ROUNDS.format(size=size)] if size else [], bool(size)
+        round_size = 0 if has_reads or find_rounds(log, jobs) else find_round(log)
+        return log, [IN_ROUNDS.format(size=round_size)] if round_size else [], bool(round_size)
     if len(log.faults) or (log.unfinished.fate != Fate.IN_FLIGHT).any() or find_rounds(log, jobs):
         return log, [], False
     waits, share = waits_for_steps(log)
@@ -176,32 +177,32 @@ def commit_by_commit(log: Trace) -> tuple[Trace, list[str], bool]:
         return log, [], True
     columns = {name: getattr(log, name) for name in ("worker", "read_time", *COLUMNS)}
     size = len(log) / max(log.steps, 1)
-    who = ", for which workers may wait" if waits is None else ", and nobody seems to wait for it"
+    waiting = ", for which workers may wait" if waits is None else ", and nobody seems to wait for it"
     doubt = f" (log `read_time` to be sure: if they wait, their jobs are {share:.1%} shorter)" if share else ""
     note = (
-        f"The server makes a step of {size:.3g} commits{who}{doubt}: the fitted cluster has each commit as a step. "
+        f"The server makes a step of {size:.3g} commits{waiting}{doubt}: the fitted cluster has each commit as a step. "
         f"`protocols.KBatchAsync(k={round(size)})` makes such steps."
     )
     return with_columns(log, columns, range(log.workers), start=0.0), [note], waits is None
 
 
-def merge_places(log: Trace, present: Presence) -> tuple[Trace, IntColumn]:
+def merge_workers(log: Trace, present: Presence) -> tuple[Trace, IntColumn]:
     """Return a log in which a worker that took the place of one that has left counts as the same, and all places."""
-    place = present.slots(log.names)
-    if place.max() + 1 == log.workers or not log.closes_step.all():
+    place_of_worker = present.slots(log.names)
+    if place_of_worker.max() + 1 == log.workers or not log.closes_step.all():
         return log, np.arange(log.workers, dtype=np.int32)
-    worker = place[log.worker]
+    worker = place_of_worker[log.worker]
     # The log does not show when a late worker read, so that the guess may lie before the last commit in its place.
     before = previous_own_row(worker)
     earliest = np.where(before >= 0, log.commit_time[before], 0.0)
     times = {name: np.maximum(getattr(log, name), earliest) for name in ("read_time", *COLUMNS)}
-    return with_columns(log, {"worker": worker, **times}, holders_of(place), start=0.0), place
+    return with_columns(log, {"worker": worker, **times}, holders_of(place_of_worker), start=0.0), place_of_worker
 
 
-def holders_of(place: IntColumn) -> tuple[int, ...]:
+def holders_of(place_of_worker: IntColumn) -> tuple[int, ...]:
     """Return the last worker in each place."""
-    last = dict(zip(place.tolist(), range(len(place)), strict=True))
-    return tuple(last[at] for at in range(len(last)))
+    last = {place: worker for worker, place in enumerate(place_of_worker.tolist())}
+    return tuple(last[place] for place in range(len(last)))
 
 
 def _require_enough(trace: Trace) -> None:

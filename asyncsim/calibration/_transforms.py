@@ -104,7 +104,7 @@ def values_of(name: str, law: Any) -> list[float]:
     return [float(value) for value in FAMILIES[name].values(law)]
 
 
-def law_of(name: str, values: Sequence[float]) -> Any:
+def build_law(name: str, values: Sequence[float]) -> Any:
     """Build the law of a family with these arguments."""
     return FAMILIES[name].build(*map(float, values))
 

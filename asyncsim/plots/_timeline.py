@@ -29,7 +29,7 @@ from asyncsim.plots.style import (
 from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace import _spans as tr
 from asyncsim.trace._columns import end_of_trace, tick_of
-from asyncsim.trace._spans import COMMITTED, Bools, Jobs, Spans, gaps, joined, spells, union
+from asyncsim.trace._spans import COMMITTED, Bools, JobSpans, Spans, gaps, joined, spells, union
 from asyncsim.trace._variables import is_on_graph
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: flo
     }
 
 
-def _jobs(trace: Trace, workers: NDArray[np.int32], start: float, stop: float, end: float) -> Jobs:
+def _jobs(trace: Trace, workers: NDArray[np.int32], start: float, stop: float, end: float) -> JobSpans:
     """Return the jobs that touch the window."""
     done = np.isin(trace.worker, workers) & (trace.commit_time >= start) & (trace.begin_time <= stop)
     rest, last = trace.unfinished, np.minimum(trace.unfinished.end_time, end)

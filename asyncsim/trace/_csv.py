@@ -32,7 +32,7 @@ from asyncsim.trace._flat import EMPTY, KNOWN, Table, empty_of, named
 from asyncsim.trace._log import Log, read_log
 from asyncsim.trace._source import Contents, contents_of
 from asyncsim.trace._table import AnyTrace, assemble
-from asyncsim.trace._typed import Start, Typed, read_columns, require_plausible, since
+from asyncsim.trace._typed import Start, Typed, count_from, read_columns, require_plausible
 from asyncsim.trace._values import as_seconds, as_texts
 
 KINDS = [fault.name.lower() for fault in Fault]
@@ -46,27 +46,27 @@ _MOST_COMPARED = 1000  # names that a misspelt one is compared with
 
 def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     """Write the trace, and its faults and notes into files beside it (see `Trace.to_csv`)."""
-    faults = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}
-    faults |= {"kind": np.array(KINDS)[trace.faults.kind], "worker": named(trace, trace.faults.worker)}
+    texts = {"kind": np.array(KINDS)[trace.faults.kind], "worker": named(trace, trace.faults.worker)}
+    faults = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS} | texts
     about = {"note": trace.notes, "derived": trace.derived}
     notes = {"kind": np.repeat([*about], [*map(len, about.values())]), "text": np.array(sum(about.values(), ()), str)}
     jobs, mixings = to_tables(trace)
-    filled, empty = [], []
+    filled, outdated = {path: jobs}, []
     for part, table in {"faults": faults, "notes": notes, "mixings": mixings}.items():
-        file, rows = part_path(path, part), len(next(iter(table.values())))
-        rows += part == "mixings" and trace.variables > 1  # whose file is needed without rows, too
-        is_own = _is_own(file, table)
-        if rows and os.path.lexists(file) and not is_own:
+        file, is_own = part_path(path, part), _is_own(part_path(path, part), table)
+        # The file of mixings is needed without rows, too.
+        is_needed = len(next(iter(table.values()))) > 0 or (part == "mixings" and trace.variables > 1)
+        if is_needed and os.path.lexists(file) and not is_own:
             message = f"`path` {str(path)!r} would replace {file.name!r}, which holds no {part} of a trace"
             raise FileExistsError(f"{message}. Move it elsewhere, or choose another name.")
-        if rows:
-            filled.append((file, table))
-        elif is_own:  # of the trace that was here before
-            empty.append(file)
-    for file, table in [(path, jobs), *filled]:
-        atomic_write(file, partial(_write_cells, table))
-    for file in empty:
-        file.unlink()
+        if is_needed:
+            filled[file] = table
+        elif is_own:
+            outdated.append(file)
+    for target, columns in filled.items():
+        atomic_write(target, partial(_write_cells, columns))
+    for leftover in outdated:
+        leftover.unlink()
 
 
 def read(
@@ -97,10 +97,11 @@ def _read_commits(
     unit: str,
 ) -> AnyTrace:
     with reworded(log.with_location):
-        read = read_columns(log, workers, start, unit)
-        notes_file = _read_notes(part_path(path, "notes"))
-    notes, derived = (tuple(dict.fromkeys((*getattr(read, name), *notes_file[name]))) for name in ("notes", "derived"))
-    typed = read._replace(notes=notes, derived=derived)
+        of_log = read_columns(log, workers, start, unit)
+        of_file = _read_notes(part_path(path, "notes"))
+    notes = tuple(dict.fromkeys((*of_log.notes, *of_file["notes"])))
+    derived = tuple(dict.fromkeys((*of_log.derived, *of_file["derived"])))
+    typed = of_log._replace(notes=notes, derived=derived)
     faults, log_of_faults = _read_faults(part_path(path, "faults"), typed, unit)
     has_variables = "variables" in log.columns
     mixings, log_of_mixings = (
@@ -122,8 +123,8 @@ def _read_commits(
 
 def part_path(path: str | os.PathLike[str], part: str) -> Path:
     """Return the file of the faults, of the notes or of the mixings, next to that of a trace."""
-    path = Path(path)
-    table = path.with_suffix("") if path.suffix in COMPRESSED_SUFFIXES else path  # A table may be compressed later.
+    file = Path(path)
+    table = file.with_suffix("") if file.suffix in COMPRESSED_SUFFIXES else file  # A table may be compressed later.
     return table.with_suffix(f".{part}.csv")
 
 
@@ -172,7 +173,7 @@ def _read_faults(path: Path, typed: Typed, unit: str) -> tuple[Faults, Log | Non
             require_plausible(times.columns, times.origin)
             # An empty time of a fault is an end that never comes.
             columns = {name: np.where(np.isnan(values), np.inf, values) for name, values in times.columns.items()}
-    return Faults(kind=kind.astype(np.int8), worker=worker, **since(typed.begin - times.origin, columns)), log
+    return Faults(kind=kind.astype(np.int8), worker=worker, **count_from(typed.begin - times.origin, columns)), log
 
 
 def _look_up(name: str, log: Log, numbers: Mapping[str, int]) -> NDArray[np.int32]:
@@ -190,11 +191,10 @@ def _write_cells(columns: Table, file: BinaryIO) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    begin = 0
     # A block of rows is text at one time, so that a long trace needs little memory.
-    while rows := list(zip(*(_cells(name, v[begin : begin + _BLOCK]) for name, v in columns.items()), strict=True)):
-        writer.writerows(rows)
-        begin += _BLOCK
+    for begin in range(0, len(next(iter(columns.values()))), _BLOCK):
+        block = slice(begin, begin + _BLOCK)
+        writer.writerows(zip(*(_cells(name, values[block]) for name, values in columns.items()), strict=True))
     text.detach()  # else it would close the file
 
 

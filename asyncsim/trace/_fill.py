@@ -56,7 +56,7 @@ def fill(table: Table, workers: int, resume: str) -> Filled:
         begins = compute_begins(jobs, steps, ends, previous, resume)
         reads = count_reads(jobs, steps, previous, begins)
     # Each column has one source. The others of the log are in these, or none that a trace has.
-    both = {name: jobs.recorded[name] for name in ("worker", "commit_time")}
+    both = {name: jobs.columns[name] for name in ("worker", "commit_time")}
     columns = both | steps.columns() | ends._asdict() | begins._asdict() | reads | end_jobs(jobs, steps, ends)
     commits, rest = slice(jobs.commits), slice(jobs.commits, None)
     return Filled(
@@ -70,7 +70,9 @@ def fill(table: Table, workers: int, resume: str) -> Filled:
 class LoggedJobs(NamedTuple):
     """The jobs of a table: commits in the order in which they were applied, then those that never committed."""
 
-    recorded: Table  # the columns that the log has, and those that follow from no other
+    columns: (
+        Table  # those of the log, or `read_version` as the oldest of its groups', and those of jobs that were added
+    )
     commits: int
     rows: NDArray[np.int64]  # of the table, or `NO_ROW`
 
@@ -83,22 +85,23 @@ class LoggedJobs(NamedTuple):
 def put_in_order(table: Table, workers: int) -> LoggedJobs:
     """Sort the rows by their versions, or else by their times, where rows of one time keep their order."""
     fate = fates(table)
-    done = np.flatnonzero(fate == COMMITTED)
-    if "version" not in table:
-        done = done[np.argsort(table["commit_time"][done], kind="stable")]
+    committed = np.flatnonzero(fate == COMMITTED)
+    is_ordered = "version" in table
+    done = committed if is_ordered else committed[np.argsort(table["commit_time"][committed], kind="stable")]
     rows = np.concatenate([done, np.flatnonzero((fate != COMMITTED) & (fate != IDLE))])
     recorded = {name: values[rows] for name, values in table.items()}
+    # A job begins with the oldest of its groups.
     by_group = [values for name, values in recorded.items() if group_of(name)]
-    if by_group and "read_version" not in table:  # A job begins with the oldest of its groups.
-        recorded["read_version"] = np.minimum.reduce(by_group)
+    oldest = {"read_version": np.minimum.reduce(by_group)} if by_group else {}
+    columns = oldest | recorded
     if "fate" in table or "read_time" in table:
-        return LoggedJobs(recorded, len(done), rows)
+        return LoggedJobs(columns, len(done), rows)
     # Each worker has just begun one more job.
-    added = {name: np.full(workers, empty_of(name), values.dtype) for name, values in recorded.items()}
-    added["worker"] = np.arange(workers, dtype=np.int32)
-    recorded = {name: np.append(values, added[name]) for name, values in recorded.items()}
-    fate = np.repeat([COMMITTED, "in_flight"], [len(done), workers])
-    return LoggedJobs(recorded | {"fate": fate}, len(done), np.append(rows, np.full(workers, NO_ROW)))
+    empty = {name: np.full(workers, empty_of(name), values.dtype) for name, values in columns.items()}
+    begun = empty | {"worker": np.arange(workers, dtype=np.int32)}
+    fate_of_all = np.repeat([COMMITTED, "in_flight"], [len(done), workers])
+    both = {name: np.append(values, begun[name]) for name, values in columns.items()} | {"fate": fate_of_all}
+    return LoggedJobs(both, len(done), np.append(rows, np.full(workers, NO_ROW)))
 
 
 class Steps(NamedTuple):
@@ -121,26 +124,21 @@ class Steps(NamedTuple):
 
 def count_steps(jobs: LoggedJobs) -> Steps:
     """Count the steps that commits close, and the versions, which are those of rows in order."""
-    time = jobs.recorded["commit_time"][: jobs.commits]
-    if "version" in jobs.recorded:
-        refuse(
-            np.append(False, np.diff(time) < 0),
-            "commit_time",
-            time,
-            "not precede that of the row before",
-            REMEDY_FOR_ORDER,
-        )
-    closes = jobs.recorded["closes_step"] if "closes_step" in jobs.recorded else find_closing(jobs)
+    time = jobs.columns["commit_time"][: jobs.commits]
+    if "version" in jobs.columns:
+        steps_back = np.append(False, np.diff(time) < 0)
+        refuse(steps_back, "commit_time", time, "not precede that of the row before", REMEDY_FOR_ORDER)
+    closes = jobs.columns["closes_step"] if "closes_step" in jobs.columns else find_closing(jobs)
     closed = np.cumsum(closes, dtype=np.int64)
     counted = np.where(jobs.committed, closed - closes, -1).astype(np.int32)
-    version = jobs.recorded.get("version", counted)
+    version = jobs.columns.get("version", counted)
     close_time = time[closes[: jobs.commits]]
-    return Steps(closes, closed, version, jobs.recorded.get("pull_version", version), close_time)
+    return Steps(closes, closed, version, jobs.columns.get("pull_version", version), close_time)
 
 
 def find_closing(jobs: LoggedJobs) -> BoolColumn:
     """Find the commits that close a step: every one or, where versions repeat, the last of each version."""
-    version = jobs.recorded.get("version", np.zeros(0))[: jobs.commits].astype(np.int64)
+    version = jobs.columns.get("version", np.zeros(0))[: jobs.commits].astype(np.int64)
     growth = np.diff(version)
     if not len(version) or version[0] or (growth < 0).any():
         return jobs.committed  # The checks of a trace say what is wrong.
@@ -161,27 +159,25 @@ class Ends(NamedTuple):
 
 
 def compute_ends(jobs: LoggedJobs) -> Ends:
-    """Time the stages after the computation: each takes no time if it was not recorded."""
-    recorded = jobs.recorded
-    for name in filter(recorded.__contains__, COMMIT_TIMES):
-        times = recorded[name][: jobs.commits if name != "read_time" else None]
+    """Time the stages after the computation: each takes no time if it was not columns."""
+    columns = jobs.columns
+    for name in filter(columns.__contains__, COMMIT_TIMES):
+        times = columns[name][: jobs.commits if name != "read_time" else None]
         bad = ~(np.isfinite(times) & (times >= 0))
         refuse(bad, name, times, "be finite and not negative", "Give seconds from the start of the run.")
-    serve = recorded.get("serve_time", recorded["commit_time"])
-    arrive = recorded.get("arrive_time", serve)
-    ended = recorded.get("end_time", np.inf)
-    return Ends(
-        recorded.get("finish_time", arrive), arrive, serve, np.where(jobs.committed, recorded["commit_time"], ended)
-    )
+    serve = columns.get("serve_time", columns["commit_time"])
+    arrive = columns.get("arrive_time", serve)
+    end = np.where(jobs.committed, columns["commit_time"], columns.get("end_time", np.inf))
+    return Ends(columns.get("finish_time", arrive), arrive, serve, end)
 
 
 def find_presence(jobs: LoggedJobs, workers: int) -> Presence | None:
     """Find who joined late where the log says of no job when it read, unless its workers are out of range."""
-    worker = jobs.recorded["worker"][: jobs.commits]
+    worker = jobs.columns["worker"][: jobs.commits]
     in_range = not len(worker) or 0 <= worker.min() <= worker.max() < workers
-    if READS.intersection(jobs.recorded) or not in_range:
+    if READS.intersection(jobs.columns) or not in_range:
         return None
-    return presence(worker, jobs.recorded["commit_time"][: jobs.commits], workers)
+    return presence(worker, jobs.columns["commit_time"][: jobs.commits], workers)
 
 
 class Previous(NamedTuple):
@@ -194,13 +190,14 @@ class Previous(NamedTuple):
 
 def find_previous(jobs: LoggedJobs, ends: Ends, present: Presence | None) -> Previous:
     """Find the job that each job's worker did before. A job without an end is the last of its worker."""
-    worker = jobs.recorded["worker"]
+    worker = jobs.columns["worker"]
     row = previous_of_worker(worker, ends.end_time)
-    end = np.append(ends.end_time, 0.0)[row]
-    if present:  # A worker that joined late had read before the first recorded time of its job.
-        earliest = np.minimum(present.joined[worker], jobs.recorded.get("start_time", ends.finish_time))
-        end = np.where(jobs.committed & (row < 0), earliest, end)
-    return Previous(row, end, (row >= 0) & (row < jobs.commits))
+    end, is_commit = np.append(ends.end_time, 0.0)[row], (row >= 0) & (row < jobs.commits)
+    if present is None:
+        return Previous(row, end, is_commit)
+    # A worker that joined late had read before the first recorded time of its job.
+    earliest = np.minimum(present.joined[worker], jobs.columns.get("start_time", ends.finish_time))
+    return Previous(row, np.where(jobs.committed & (row < 0), earliest, end), is_commit)
 
 
 class Begins(NamedTuple):
@@ -217,24 +214,24 @@ def compute_begins(jobs: LoggedJobs, steps: Steps, ends: Ends, previous: Previou
 
     One that goes on from its own value read when it pulled for its previous commit, at the earliest.
     """
-    recorded = jobs.recorded
-    state_lost = recorded.get("state_lost", np.zeros(len(jobs.rows), np.bool_))
-    resumes_own = recorded.get("resumes_own", previous.is_commit & ~state_lost & (resume == "own"))
-    by_default = np.where(resumes_own, previous.end, recorded.get("read_time", previous.end))
-    start = np.where(jobs.rows == NO_ROW, previous.end, recorded.get("start_time", by_default))
-    if "read_time" in recorded:
+    columns = jobs.columns
+    state_lost = columns.get("state_lost", np.zeros(len(jobs.rows), np.bool_))
+    resumes_own = columns.get("resumes_own", previous.is_commit & ~state_lost & (resume == "own"))
+    by_default = np.where(resumes_own, previous.end, columns.get("read_time", previous.end))
+    start = np.where(jobs.rows == NO_ROW, previous.end, columns.get("start_time", by_default))
+    if "read_time" in columns:
         # The one mistake that would show as a wrong version.
-        time = recorded["commit_time"][: jobs.commits]
-        bad = time < recorded["read_time"][: jobs.commits]
+        time = columns["commit_time"][: jobs.commits]
+        bad = time < columns["read_time"][: jobs.commits]
         refuse(bad, "commit_time", time, "not precede `read_time`", REMEDY_FOR_READ)
-        return Begins(resumes_own, state_lost, recorded["read_time"], start)
+        return Begins(resumes_own, state_lost, columns["read_time"], start)
     pulled = np.maximum(steps.time_of(steps.pull_version), start)[previous.row]
     earliest = np.where(resumes_own & previous.is_commit, pulled, previous.end)
-    if "read_version" not in recorded:
+    if "read_version" not in columns:
         return Begins(resumes_own, state_lost, earliest, start)
     # Nobody reads a version before the server has it.
-    read = np.maximum(earliest, np.minimum(steps.time_of(recorded["read_version"]), ends.finish_time))
-    return Begins(resumes_own, state_lost, read, start if "start_time" in recorded else np.maximum(start, read))
+    read = np.maximum(earliest, np.minimum(steps.time_of(columns["read_version"]), ends.finish_time))
+    return Begins(resumes_own, state_lost, read, start if "start_time" in columns else np.maximum(start, read))
 
 
 def count_reads(jobs: LoggedJobs, steps: Steps, previous: Previous, begins: Begins) -> Table:
@@ -249,14 +246,14 @@ def count_reads(jobs: LoggedJobs, steps: Steps, previous: Previous, begins: Begi
     }
     conditions, versions = zip(*cases.values(), strict=True)
     derived: IntColumn = np.select(conditions, versions, by_time).astype(np.int32)
-    read: IntColumn = jobs.recorded.get("read_version", derived)
+    read: IntColumn = jobs.columns.get("read_version", derived)
     return {"read_version": np.where(read == UNKNOWN, derived, read)}
 
 
 def end_jobs(jobs: LoggedJobs, steps: Steps, ends: Ends) -> Table:
     """Return the fates of jobs as numbers, -1 for a commit, and the versions at their ends."""
-    texts = fates(jobs.recorded)
+    texts = fates(jobs.columns)
     fate = np.select([texts == each.name.lower() for each in Fate], [*Fate], -1).astype(np.int8)
     ended = np.where(fate == Fate.IN_FLIGHT, NEVER, np.searchsorted(steps.close_time, ends.end_time, side="right"))
-    version = jobs.recorded.get("end_version", np.full(len(fate), UNKNOWN))
+    version = jobs.columns.get("end_version", np.full(len(fate), UNKNOWN))
     return {"fate": fate, "end_version": np.where(version == UNKNOWN, ended, version).astype(np.int32)}

@@ -80,11 +80,11 @@ def read_log(
         accepted: Columns that a trace may have.
         of_rollouts: The same for rollouts, if the log may be one of them.
     """
-    names = dict(names or {})
-    texts = {names.get(name, name) for name in ("worker", "fate", "kind", "text")}
-    source = read_file(contents, {*accepted, *of_rollouts, *names.values()}, texts)
-    present = {*source.columns} - {*names.values()} | {*names}
-    return rename(source, names, of_rollouts if of_rollouts and present >= {*ROLLOUTS} else accepted)
+    written = dict(names or {})
+    texts = {written.get(name, name) for name in ("worker", "fate", "kind", "text")}
+    source = read_file(contents, {*accepted, *of_rollouts, *written.values()}, texts)
+    present = {*source.columns} - {*written.values()} | {*written}
+    return rename(source, written, of_rollouts if of_rollouts and present >= {*ROLLOUTS} else accepted)
 
 
 def refuse_log(contents: Contents) -> None:
@@ -109,23 +109,19 @@ def log_of(frame: Any, names: Mapping[str, str] | None, accepted: Collection[str
 
 def rename(source: Source, names: Mapping[str, str], accepted: Collection[str]) -> Log:
     """Give columns of a log the names that they have in a trace."""
-    for name, written in names.items():
+    present = list(source.columns)
+    for name, column in names.items():
         if name not in accepted and not group_of(name):
             hint = did_you_mean(name, accepted) if meant_by(name) else ""
-            raise ValueError(
-                f"`columns` must name columns of a trace; got {brief(name)}.{hint or f' Known: {_list(accepted)}.'}"
-            )
-        if written not in source.columns:
-            present = list(source.columns)
-            hint = did_you_mean(written, present) or " Correct the name."
-            message = (
-                f"`columns` names {brief(written)} for `{name}`, which the log does not have; got {_list(present)}."
-            )
-            raise ValueError(message + hint)
-    renamed = set(names.values())
-    same = {name: name for name in source.columns if (name in accepted or group_of(name)) and name not in renamed}
+            known = hint or f" Known: {_list(accepted)}."
+            raise ValueError(f"`columns` must name columns of a trace; got {brief(name)}.{known}")
+        if column not in present:
+            remedy = did_you_mean(column, present) or " Correct the name."
+            lacking = f"`columns` names {brief(column)} for `{name}`, which the log does not have"
+            raise ValueError(f"{lacking}; got {_list(present)}.{remedy}")
+    same = {name: name for name in present if (name in accepted or group_of(name)) and name not in names.values()}
     written = same | dict(names)
-    others = tuple(name for name in source.columns if name not in written.values())
+    others = tuple(name for name in present if name not in written.values())
     return Log(source, {name: source.columns[at] for name, at in written.items()}, written, others)
 
 
@@ -158,8 +154,8 @@ def note_units(columns: Collection[NDArray[np.float64]], job: float, unit: str, 
 
 def give_columns(name: str, written: str) -> str:
     """Return the remedy for a column of another name."""
-    flag = f"{name}={written}"
-    flag = f'"{flag}"' if " " in flag else flag
+    pair = f"{name}={written}"
+    flag = f'"{pair}"' if " " in pair else pair
     return f"give `columns={json.dumps({name: written}, ensure_ascii=False)}` (`--columns {flag}`)"
 
 
@@ -185,15 +181,14 @@ def require_columns(log: Log, needed: Collection[str], remedy: str) -> None:
     """Refuse a log without the columns that every log needs."""
     missing = [name for name in needed if name not in log.columns]
     if missing:
-        meant = next((name for name in log.others if meant_by(name) == missing[0]), None)
-        if meant is None and missing[0] == "commit_time":
-            meant = next((name for name in log.others if name.lower() in OF_TIME), None)
-        if meant:
-            remedy = f"Rename `{meant}`, or {give_columns(missing[0], meant)}, if that is it."
-        elif log.others:
-            remedy += f" If it has another name, {give_columns(missing[0], 'NAME')}."
-        received = f"got {_list(log.source.columns)}"
-        raise TraceError(missing[0], "is missing", remedy, found=received)
+        alike = [name for name in log.others if meant_by(name) == missing[0]]
+        of_time = [name for name in log.others if missing[0] == "commit_time" and name.lower() in OF_TIME]
+        if meant := next(iter((*alike, *of_time)), ""):
+            advice = f"Rename `{meant}`, or {give_columns(missing[0], meant)}, if that is it."
+        else:
+            other = f" If it has another name, {give_columns(missing[0], 'NAME')}."
+            advice = remedy + other * bool(log.others)
+        raise TraceError(missing[0], "is missing", advice, found=f"got {_list(log.source.columns)}")
 
 
 def _list(names: Collection[str]) -> str:

@@ -106,14 +106,11 @@ class Contents:
             return "a JSON file"
         if start[:1] != "{":
             return "a CSV file"
-        line = start.partition("\n")[0]
-        try:
-            values = json.loads(line).values()
-        except ValueError:
-            # The first line of JSON lines may be cut off or wrong, but that of a file in lines of its own is short.
-            is_short = len(line.strip()) == 1 or line.rstrip().endswith((",", "[", "{"))
-            return "a JSON file" if is_short else "JSON lines"
-        return "a JSON file" if all(isinstance(value, list | dict) for value in values) else "JSON lines"
+        line = start.partition("\n")[0].rstrip()
+        if _is_object(line):
+            return "a JSON file" if all(isinstance(v, list | dict) for v in json.loads(line).values()) else "JSON lines"
+        # The first line of JSON lines may be cut off or wrong, but that of a file in lines of its own is short.
+        return "a JSON file" if len(line) == 1 or line.endswith((",", "[", "{")) else "JSON lines"
 
 
 def contents_of(path: str | os.PathLike[str]) -> Contents:
@@ -146,8 +143,7 @@ def read_file(contents: Contents, accepted: Collection[str], texts: Collection[s
 
 def of_frame(frame: Any) -> Source:
     """Return the columns of a mapping, of records, or of a data frame, also one of polars or pyarrow."""
-    frame = _as_mapping(frame.to_pandas() if hasattr(frame, "to_pandas") else frame)
-    columns = _columns_of(frame)
+    columns = _columns_of(_as_mapping(frame.to_pandas() if hasattr(frame, "to_pandas") else frame))
     if len(columns) > MOST_COLUMNS:
         raise _too_many_columns(len(columns))
 
@@ -197,9 +193,9 @@ def _entry(values: Any, row: int) -> Any:
 def _read_parquet(contents: Contents) -> Source:
     pandas = import_pandas()
     try:
-        frame = pandas.read_parquet(io.BytesIO(contents.data), engine="pyarrow")
+        table = pandas.read_parquet(io.BytesIO(contents.data), engine="pyarrow")
         # Texts of pyarrow are not decoded before they are looked at.
-        frame = frame.astype({name: object for name in frame if isinstance(frame[name].dtype, pandas.StringDtype)})
+        frame = table.astype({name: object for name in table if isinstance(table[name].dtype, pandas.StringDtype)})
     except ImportError as error:
         needs = "Parquet files are read by pyarrow, which is not installed"
         raise ImportError(f"{needs}. Run: pip install 'asyncsim[parquet]'") from error
@@ -214,26 +210,24 @@ def _read_parquet(contents: Contents) -> Source:
 def _read_csv(contents: Contents, accepted: Collection[str], texts: Collection[str]) -> Source:
     pandas = import_pandas()
     with contents.open() as file:
-        number, line = _next_line(file, 0)
-        separator = _separator(line[:HEAD], accepted)
-        names = _split_header(line, separator)
+        header_number, header = _next_line(file, 0)
+        separator = _separator(header[:HEAD], accepted)
+        names = _split_header(header, separator)
         if names[0] not in accepted and len(names) == 1:
             remedy = "Give a file made by `Trace.save`, or a log whose first line begins worker,commit_time."
             raise TraceError(None, "is neither a trace (.npz) nor a log", remedy, found=f"got {brief(names[0])}")
         # A row that begins with more cells than there are names has row labels for pandas, as many as are too many.
-        number, line = _next_line(file, number)
+        number, line = _next_line(file, header_number)
         if (cells := len(_split(line, separator))) > len(names):
             raise wrong_count(len(names), number, cells)
-        file.seek(0)
-        try:
-            frame = _parse_csv(pandas, file, separator, names, texts)
-            # Categories that look like numbers become numbers, of which 01 is 1.
-            merged = [name for name in names if name in texts and frame[name].cat.categories.dtype.kind in "iuf"]
-            if merged and _has_leading_zero(contents.text.replace(b"\0", b""), separator):
-                file.seek(0)
-                frame = frame.assign(**_parse_csv(pandas, file, separator, names, (), usecols=merged, dtype=str))
-        except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
-            raise _explain_csv(contents, separator, names, str(error)) from None
+    try:
+        frame = _parse_csv(contents, separator, names, texts)
+        # Categories that look like numbers become numbers, of which 01 is 1.
+        merged = [name for name in names if name in texts and frame[name].cat.categories.dtype.kind in "iuf"]
+        may_differ = bool(merged) and _has_leading_zero(contents.text.replace(b"\0", b""), separator)
+        as_written = _parse_csv(contents, separator, names, (), usecols=merged, dtype=str) if may_differ else {}
+    except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
+        raise _explain_csv(contents, separator, names, str(error)) from None
 
     def locate(row: int) -> Location:
         with contents.open() as file:
@@ -243,27 +237,27 @@ def _read_csv(contents: Contents, accepted: Collection[str], texts: Collection[s
                 return Location("row", row, {})
         return Location("line", number, dict(zip(names, cells, strict=False)))
 
-    return Source("a CSV file", _columns_of(frame), locate)
+    return Source("a CSV file", _columns_of(frame) | _columns_of(as_written), locate)
 
 
-def _parse_csv(
-    pandas: Any, file: TextIO, separator: str, names: list[str], texts: Collection[str], **settings: Any
-) -> Any:
+def _parse_csv(contents: Contents, separator: str, names: list[str], texts: Collection[str], **settings: Any) -> Any:
+    pandas = import_pandas()
     exact = {"float_precision": "round_trip"} if _is_before_3_1(pandas) else {}
     by_default = {
         "dtype": {name: "category" for name in names if name in texts},
         "na_values": {name: MISSING for name in names if name not in texts},
     }
-    return pandas.read_csv(
-        file,
-        sep=r"\s+" if separator == BLANKS else separator,
-        header=0,
-        names=names,
-        keep_default_na=False,
-        skipinitialspace=True,
-        low_memory=False,
-        **exact | by_default | settings,
-    )
+    with contents.open() as file:
+        return pandas.read_csv(
+            file,
+            sep=r"\s+" if separator == BLANKS else separator,
+            header=0,
+            names=names,
+            keep_default_na=False,
+            skipinitialspace=True,
+            low_memory=False,
+            **exact | by_default | settings,
+        )
 
 
 def _has_leading_zero(text: bytes, separator: str) -> bool:
@@ -274,16 +268,16 @@ def _has_leading_zero(text: bytes, separator: str) -> bool:
     return any(re.search(re.escape(start.encode()) + rb"0\d", text) for start in {*BEFORE_CELLS, separator})
 
 
-def _next_line(file: TextIO, number: int) -> tuple[int, str]:
-    """Return the next line that is not empty, and its number. A file without ends of lines is not read as a whole."""
-    while line := file.readline(LONGEST_LINE + 1):
-        number += 1
+def _next_line(file: TextIO, previous: int) -> tuple[int, str]:
+    """Return the number of the next line that is not empty, and the line, or "" at the end of the file."""
+    # A file without ends of lines is not read as a whole.
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), ""), start=previous + 1):
         if len(line) > LONGEST_LINE:
             rule = f"must have lines of at most {LONGEST_LINE} characters"
             raise TraceError(None, rule, "Is it a CSV file?", found=f"line {number} is longer")
         if line.strip():
-            break
-    return number, line
+            return number, line
+    return previous, ""
 
 
 def _is_before_3_1(pandas: Any) -> bool:
@@ -307,7 +301,8 @@ def _split(line: str, separator: str) -> list[str]:
         return line.split()
     try:
         cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
-    except csv.Error:  # a cell of more characters than the module takes
+    # Only the module can tell that a cell is longer than it takes, because it knows the quotation marks.
+    except csv.Error:
         cells = line.split(separator)
     return [cell.strip() for cell in cells]
 
@@ -349,10 +344,11 @@ def _explain_csv(contents: Contents, separator: str, names: list[str], reason: s
             for number, cells in islice(_rows(file, separator), 1, None):
                 if len(cells) > len(names):
                     return wrong_count(len(names), number, len(cells))
+        cause = reason
     except csv.Error as error:
-        reason = str(error)
-    reason = " ".join(reason.split()).removeprefix("Error tokenizing data. C error: ")
-    return TraceError(None, "must be a CSV file", "Check the quotation marks.", found=reason)
+        cause = str(error)
+    received = " ".join(cause.split()).removeprefix("Error tokenizing data. C error: ")
+    return TraceError(None, "must be a CSV file", "Check the quotation marks.", found=received)
 
 
 def wrong_count(expected: int, line: int, cells: int) -> TraceError:
@@ -368,8 +364,8 @@ def _read_json_lines(contents: Contents) -> Source:
         try:
             frame = pandas.read_json(file, lines=True, dtype=False, precise_float=True, **settings)
         except (ValueError, AttributeError, TypeError):
-            frame = None
-    if frame is None or not all(isinstance(name, str) for name in frame.columns):
+            raise _explain_lines(contents) from None
+    if not all(isinstance(name, str) for name in frame.columns):
         raise _explain_lines(contents)
 
     def locate(row: int) -> Location:
@@ -409,27 +405,20 @@ def _read_json(contents: Contents) -> Source:
     if isinstance(content, list) and all(isinstance(record, dict) for record in content):
         frame = import_pandas().DataFrame.from_records(content)
         return Source(
-            "a JSON file", _columns_of(frame), lambda row: Location("line", _lines_of_records(text)[row], content[row])
+            "a JSON file", _columns_of(frame), lambda row: Location("line", _line_of_record(text, row), content[row])
         )
-    columns = content.values() if isinstance(content, dict) else ()
+    is_object = isinstance(content, dict)
+    columns = content.values() if is_object else ()
     if all(isinstance(values, list) for values in columns) and len({len(values) for values in columns}) == 1:
         return of_frame(content)._replace(kind="a JSON file")
-    keys = (
-        f"an object with the keys {', '.join(map(brief, islice(content, 5)))}" if isinstance(content, dict) else "else"
-    )
-    rule, remedy = "must be an array of records", 'Begin with [{"worker": …, "commit_time": …}, …].'
-    raise TraceError(None, rule, remedy, found=f"got {keys}")
+    received = f"an object with the keys {', '.join(map(brief, islice(content, 5)))}" if is_object else "else"
+    rule, form = "must be an array of records", 'Begin with [{"worker": …, "commit_time": …}, …].'
+    raise TraceError(None, rule, form, found=f"got {received}")
 
 
-def _lines_of_records(text: str) -> list[int]:
-    """Return the line on which each record of a JSON array begins."""
-    decoder, between = json.JSONDecoder(), re.compile(r"[\s,]*")
-    position, line, lines = text.index("[") + 1, 1 + text.count("\n", 0, text.index("[") + 1), []
-    while True:
-        begin = between.match(text, position).end()  # type: ignore[union-attr]
-        line += text.count("\n", position, begin)
-        if text[begin] == "]":
-            return lines
-        lines.append(line)
-        _, position = decoder.raw_decode(text, begin)
-        line += text.count("\n", begin, position)
+def _line_of_record(text: str, row: int) -> int:
+    """Return the line on which a record of a JSON array begins."""
+    decoder, between, position = json.JSONDecoder(), re.compile(r"[\s,]*"), text.index("[") + 1
+    for _ in range(row):
+        _, position = decoder.raw_decode(text, between.match(text, position).end())  # type: ignore[union-attr]
+    return 1 + text.count("\n", 0, between.match(text, position).end())  # type: ignore[union-attr]

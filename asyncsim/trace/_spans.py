@@ -31,7 +31,7 @@ class Spans(NamedTuple):
         return Spans(self.worker, begin, end).rows(begin < end)
 
 
-class Jobs(NamedTuple):
+class JobSpans(NamedTuple):
     """Jobs with the limits of their stages, those that committed first."""
 
     worker: NDArray[np.int32]  # (jobs,) int32
@@ -48,7 +48,7 @@ class Jobs(NamedTuple):
         return Spans(self.worker, self.times[0], self.times[-1])
 
 
-def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), open: Bools | slice = slice(None)) -> Jobs:
+def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), open: Bools | slice = slice(None)) -> JobSpans:
     """Return all jobs, or those in these rows of commits and of jobs without one. None lasts longer than `end`."""
     rest = trace.unfinished
     last = np.minimum(rest.end_time, end)
@@ -57,7 +57,7 @@ def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), open: Boo
     times = [np.concatenate([getattr(trace, n)[done], e[open]]) for n, e in zip(STAGES, ended, strict=True)]
     committed = np.full(len(trace.worker[done]), COMMITTED, np.int8)
     worker = np.concatenate([trace.worker[done], rest.worker[open]])
-    return Jobs(worker, times, np.concatenate([committed, rest.fate[open]]))
+    return JobSpans(worker, times, np.concatenate([committed, rest.fate[open]]))
 
 
 def spells(trace: Tables, *kinds: Fault) -> Spans:

@@ -31,7 +31,7 @@ from asyncsim.trace._findings import with_findings
 from asyncsim.trace._flat import IDLE, KNOWN, LOCAL_STEPS, Table, parse_column
 from asyncsim.trace._log import log_of
 from asyncsim.trace._presence import presence
-from asyncsim.trace._typed import Start, Typed, read_columns, require_plausible, since, start_of
+from asyncsim.trace._typed import Start, Typed, count_from, read_columns, require_plausible, start_of
 
 BYTES_PER_WORKER = 45  # columns of a job in flight
 RESUMES = ("central", "own")
@@ -212,4 +212,4 @@ def _commit_times(commit_time: ArrayLike, worker: IntColumn, start: Start) -> Ti
     table = {"worker": worker, "commit_time": time}
     if start is None or start == "first":  # whoever says when it began, say a simulation, may have any times
         require_plausible(table)
-    return since(start_of(table, start), table)["commit_time"]
+    return count_from(start_of(table, start), table)["commit_time"]

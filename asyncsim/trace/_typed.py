@@ -98,7 +98,7 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     notes = (*about_columns, *about_order, *about_times)
     has_reads = "read_version" in recorded or any(map(group_of, recorded))
     derived = tuple(c for c in COMMIT_COLUMNS if c not in recorded and not (c == "read_version" and has_reads))
-    return Typed(since(begin, table), names, begin + origin, notes, derived)
+    return Typed(count_from(begin, table), names, begin + origin, notes, derived)
 
 
 def _note_units(log: Log, table: Table, times: Times, unit: str) -> list[str]:
@@ -123,20 +123,20 @@ def _parse_fates(log: Log) -> NDArray[Any]:
     return np.array([*texts, ""])[codes]
 
 
-def _find_missing(columns: Table, who: Table) -> list[str]:
+def _find_missing(columns: Table, labels: Table) -> list[str]:
     """Find the columns of a log that have no values at all. Our own files, with fates, may have such columns."""
     for name, values in columns.items():
-        require_length(name, values, len(who["worker"]))
-    if "fate" in who or not len(who["worker"]):
+        require_length(name, values, len(labels["worker"]))
+    if "fate" in labels or not len(labels["worker"]):
         return []
     return [name for name, values in columns.items() if name not in NEEDED and np.isnan(values).all()]
 
 
-def _in_type(name: str, values: NDArray[np.float64], who: Table) -> NDArray[Any]:
+def _in_type(name: str, values: NDArray[np.float64], labels: Table) -> NDArray[Any]:
     """Return a column in its type, in which empty cells have the value that stands for them."""
     empty = np.isnan(values)
     # Whether a commit closes its step cannot be left open.
-    may_be_empty = fates(who) != COMMITTED if TYPES.get(name) is np.bool_ else True
+    may_be_empty = fates(labels) != COMMITTED if TYPES.get(name) is np.bool_ else True
     return in_type(name, np.where(empty & may_be_empty, empty_of(name), values))
 
 
@@ -231,9 +231,9 @@ def _require_different_commits(table: Table) -> None:
     # Equal rows are neighbours among those of their worker, sorted by time.
     order = done[np.lexsort((table["commit_time"][done], table["worker"][done]))]
     first, second = order[:-1], order[1:]
-    same = np.all([values[first] == values[second] for name, values in table.items() if name != "fate"], axis=0)
-    if "read_time" in table:  # Jobs that take no time may be equal.
-        same &= table["read_time"][second] < table["commit_time"][second]
+    alike = np.all([values[first] == values[second] for name, values in table.items() if name != "fate"], axis=0)
+    # Jobs that take no time may be equal.
+    same = alike & (table["read_time"][second] < table["commit_time"][second]) if "read_time" in table else alike
     repeated = np.zeros(len(table["worker"]), bool)
     repeated[second[same]] = True
     among = f" ({np.count_nonzero(same):,} rows are repeated)" if np.count_nonzero(same) > 1 else ""
@@ -281,10 +281,8 @@ def _require_what_applies(table: Table) -> None:
             refuse(committed & ~filled, name, None, "be known for a commit", remedy)
         if name in ENDED_MUST_HAVE:
             refuse(ended & ~filled, name, None, "be known for a job that began", "Fill it in.")
-        empty = idle if known_as in COMMIT_TYPES else idle | committed
         # Columns of commits alone are empty for a job that ended without one.
-        if name not in UNFINISHED_COLUMNS:
-            empty = empty | ended
+        empty = idle | (committed & (known_as not in COMMIT_TYPES)) | (ended & (name not in UNFINISHED_COLUMNS))
         refuse(empty & filled, name, values, "be empty where it does not apply", "Correct it or `fate`.")
 
 
@@ -299,20 +297,21 @@ def parse_workers(values: Any, workers: int | None) -> tuple[NDArray[np.int32], 
         long = np.array([len(text) > LONGEST_NAME for text in texts], bool)
         rule = f"have at most {LONGEST_NAME} characters"
         refuse(np.append(long, False)[codes], "worker", np.array([*texts, ""])[codes], rule, "Shorten it.")
-        worker, names = number_workers(texts, codes)
+        ranks, names = number_workers(texts, codes)
         if names:
-            return worker, names, ()
-        numbers = worker.astype(np.float64)
+            return ranks, names, ()
+        numbers = ranks.astype(np.float64)
     is_whole = np.isfinite(numbers) & (numbers == np.trunc(numbers))
     if workers is None and is_whole.all() and len(numbers) and numbers.min() > 0:
         # Process identifiers, or ranks from 1: names, since no worker has the numbers that are left out.
-        different, codes = np.unique(numbers.astype(np.int64), return_inverse=True)
-        names = tuple(map(str, different.tolist()))
+        different, places = np.unique(numbers.astype(np.int64), return_inverse=True)
+        labels = tuple(map(str, different.tolist()))
         have = (
-            f"Workers have numbers from {names[0]} to {names[-1]}" if len(different) > 1 else f"A worker is {names[0]}"
+            f"Workers have numbers from {labels[0]} to {labels[-1]}"
+            if len(different) > 1
+            else f"A worker is {labels[0]}"
         )
-        note = f"{have}, and none the number 0: they were read as names."
-        return codes.astype(np.int32), names, (note,)
+        return places.astype(np.int32), labels, (f"{have}, and none the number 0: they were read as names.",)
     return in_type("worker", numbers), (), ()
 
 
@@ -341,14 +340,14 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
 
 
 def start_of(
-    table: Mapping[str, NDArray[Any]], start: Start, origin: float = 0.0, per: int = 1, *, dated: bool = False
+    table: Mapping[str, NDArray[Any]], start: Start, origin: float = 0.0, per_second: int = 1, *, dated: bool = False
 ) -> float:
     """Return the time at which the run began, in seconds from `origin`, as the times of the table are.
 
-    `start` is not, and `per` of its units are a second.
+    `start` is not, and `per_second` of its units are a second.
     """
     if start is not None and start != "first":
-        return start_in_seconds(start, per) - origin
+        return start_in_seconds(start, per_second) - origin
     # Empty cells are NaN and times that never came are infinite. Neither is a beginning.
     starts = {name: np.where(np.isfinite(values), values, np.inf) for name, values in _times(table).items()}
     column = min(starts, key=lambda name: starts[name].min(initial=np.inf), default="")
@@ -387,7 +386,7 @@ def require_plausible(table: Mapping[str, NDArray[Any]], origin: float = 0.0) ->
         refuse(bad, name, values, f"be at most {LATEST:.1g} seconds", remedy)
 
 
-def since(start: float, table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def count_from(start: float, table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the columns with times counted from `start`."""
     return dict(table) | {name: values - start for name, values in _times(table).items() if start}
 

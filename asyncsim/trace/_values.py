@@ -88,11 +88,10 @@ def as_texts(name: str, values: Any) -> tuple[NDArray[np.intp], list[str]]:
         codes, texts = column.codes.to_numpy(dtype=np.intp), column.categories.tolist()
     else:
         codes, texts = factorize(as_array(name, values))
-    # Names that differ in blanks around them are one name.
-    numbers: dict[str, int] = {}
-    shared = [numbers.setdefault(str(text).strip(), len(numbers)) for text in texts]
-    renumbered = np.array([*(-1 if not str(text).strip() else n for text, n in zip(texts, shared, strict=True)), -1])
-    return renumbered[codes], list(numbers)
+    # Texts that differ in blanks around them are one name.
+    names = [str(text).strip() for text in texts]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([*(numbers[name] if name else -1 for name in names), -1])[codes], list(numbers)
 
 
 def factorize(array: NDArray[Any]) -> tuple[NDArray[np.intp], list[Any]]:
@@ -102,10 +101,11 @@ def factorize(array: NDArray[Any]) -> tuple[NDArray[np.intp], list[Any]]:
         return codes.astype(np.intp), values.tolist()
     pandas = import_pandas()
     try:
-        codes, values = pandas.factorize(array)
-    except TypeError:  # lists and dictionaries in cells
-        codes, values = pandas.factorize(np.array([*map(str, array)], object))
-    return codes, list(values)
+        codes, objects = pandas.factorize(array)
+    # Cells may hold lists, which have no hash. To ask each cell before would take longer than to factorize them.
+    except TypeError:
+        codes, objects = pandas.factorize(np.array([*map(str, array)], object))
+    return codes, list(objects)
 
 
 def as_seconds(columns: Mapping[str, Any], unit: str) -> Times:
@@ -113,20 +113,20 @@ def as_seconds(columns: Mapping[str, Any], unit: str) -> Times:
     parsed = {name: _as_times(name, values) for name, values in columns.items()}
     arrays = {name: array for name, (array, _) in parsed.items()}
     notes = tuple(note for _, notes in parsed.values() for note in notes)
-    per = PER_SECOND[unit]
+    per_second = PER_SECOND[unit]
     dates = {name: array for name, array in arrays.items() if array.dtype.kind == "M"}
     for name, array in arrays.items() if dates else ():
         # Unix times and dates are the same clock, times from the start of a run and dates are not.
-        if array.dtype.kind == "m" or (array.dtype.kind != "M" and _is_early(array, per * EPOCH)):
+        if array.dtype.kind == "m" or (array.dtype.kind != "M" and _is_early(array, per_second * EPOCH)):
             rule = f"must be dates too, as `{next(iter(dates))}` is"
             raise TraceError(name, rule, "Give all times as dates, or all as numbers.", found=f"got {array.dtype}")
     # Integers have all their digits, as dates do, while a float has no nanoseconds of Unix time.
     of_dates = [
         array[~np.isnat(array)].min().astype("M8[s]").astype(int) for array in dates.values() if _has_date(array)
     ]
-    of_integers = [a.min() // per for a in arrays.values() if a.dtype.kind in "iu" and len(a) and per > 1]
-    origin = min(map(int, (*of_dates, *of_integers)), default=0)
-    seconds = {name: _since(array, origin, per) for name, array in arrays.items()}
+    integers = [array for array in arrays.values() if array.dtype.kind in "iu" and len(array) and per_second > 1]
+    origin = min(map(int, (*of_dates, *(array.min() // per_second for array in integers))), default=0)
+    seconds = {name: _to_seconds(array, origin, per_second) for name, array in arrays.items()}
     return Times(seconds, float(origin), bool(dates), notes)
 
 
@@ -135,23 +135,23 @@ def _is_early(numbers: NDArray[Any], limit: float) -> bool:
     return bool(len(finite)) and float(finite.max()) < limit
 
 
-def start_in_seconds(start: float | str, per: int = 1) -> float:
-    """Return the time at which a run began, a number of which `per` are a second, or a date (ISO 8601), in seconds."""
+def start_in_seconds(start: float | str, per_second: int = 1) -> float:
+    """Return when a run began, in seconds: a number, of whose unit `per_second` are a second, or a date (ISO 8601)."""
     if not isinstance(start, str):
-        return require_all_finite("start", start) / per
+        return require_all_finite("start", start) / per_second
     values, bad = _parse_dates([start]) if DATE.match(start) else (np.zeros(0), np.ones(1, bool))
     if bad.any():
         remedy = 'Give the time at which the run began, or "first" for the earliest time in the log.'
         raise ValueError(f"`start` must be a number, a date (ISO 8601) or 'first'; got {brief(start)}. {remedy}")
-    return float(_since(values[:1], 0, 1)[0])
+    return float(_to_seconds(values[:1], 0, 1)[0])
 
 
 def _has_date(dates: NDArray[Any]) -> bool:
     return not bool(np.isnat(dates).all())
 
 
-def _since(array: NDArray[Any], origin: int, per: int) -> NDArray[np.float64]:
-    """Return the seconds since a whole second."""
+def _to_seconds(array: NDArray[Any], origin: int, per_second: int) -> NDArray[np.float64]:
+    """Convert times to seconds since a whole second."""
     if array.dtype.kind == "M":
         whole = array.astype("M8[s]")
         seconds = (whole - np.datetime64(origin, "s")) / np.timedelta64(1, "s")
@@ -159,17 +159,17 @@ def _since(array: NDArray[Any], origin: int, per: int) -> NDArray[np.float64]:
     if array.dtype.kind == "m":
         return array / np.timedelta64(1, "s") - origin
     if array.dtype.kind in "iu":
-        return (array.astype(np.int64) - origin * per) / per
-    return array.astype(np.float64) / per - origin
+        return (array.astype(np.int64) - origin * per_second) / per_second
+    return array.astype(np.float64) / per_second - origin
 
 
 def _as_times(name: str, values: Any) -> tuple[NDArray[Any], tuple[str, ...]]:
     """Return a column as numbers, dates or durations, with notes."""
-    array = as_array(name, values)
-    if array.dtype.kind == "c":
-        raise TraceError(name, "must be a column of numbers", "Convert it.", found=f"got {array.dtype}")
-    if array.dtype.kind == "O" and any(isinstance(value, np.datetime64 | np.timedelta64) for value in array[:1]):
-        array = np.array(array.tolist())  # as objects they would be numbers of any unit
+    column = as_array(name, values)
+    if column.dtype.kind == "c":
+        raise TraceError(name, "must be a column of numbers", "Convert it.", found=f"got {column.dtype}")
+    are_moments = column.dtype == object and isinstance(next(iter(column), None), np.datetime64 | np.timedelta64)
+    array = np.array(column.tolist()) if are_moments else column  # As objects they would be numbers of any unit.
     if array.dtype.kind in "biufmM":
         return array.astype(np.float64) if array.dtype.kind == "b" else array, ()
     try:

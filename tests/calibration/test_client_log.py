@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model
-from asyncsim.calibration._calibrate import _reason_for_whole_jobs
+from asyncsim.calibration._calibrate import _hides_stages
 from asyncsim.calibration._statistics import recorded_columns, summaries
 from tests.calibration import heap
 from tests.calibration.test_npe import quickly  # noqa: F401
@@ -94,7 +94,7 @@ def test_a_log_with_reads_is_not_one_of_commits_alone(log):
     """So the default stays with the likelihood of its jobs, whatever the gaps between them."""
     fit = asim.calibrate(log)
     assert fit.method == "likelihood"
-    assert _reason_for_whole_jobs(fit, log) == ""
+    assert not _hides_stages(fit, log)
 
 
 @pytest.mark.parametrize("law", [delays.Constant(1.0), delays.Exponential(1.0)], ids=repr)

@@ -188,7 +188,7 @@ def test_the_default_of_commits_alone(monkeypatch):
         raise InterruptedError
 
     monkeypatch.setattr(_calibrate, "fit_by_simulation", simulation)
-    monkeypatch.setattr(_calibrate, "require_flowjax", lambda: None)
+    monkeypatch.setattr(_calibrate, "has_flowjax", lambda: True)
     queued = alone(asim.simulate(build({**TRUTH, "service": 0.5}), commits=COMMITS))
     with pytest.raises(InterruptedError):
         asim.calibrate(queued, by_worker=False)
@@ -204,10 +204,7 @@ def test_the_default_of_commits_alone(monkeypatch):
     assert "give a `model` of such workers" in differ.notes[0]
     assert len(models) == 1
 
-    def missing():
-        raise ValueError("no flowjax")
-
-    monkeypatch.setattr(_calibrate, "require_flowjax", missing)
+    monkeypatch.setattr(_calibrate, "has_flowjax", lambda: False)
     assert "pip install" in asim.calibrate(queued, by_worker=False).notes[0]
 
 
