@@ -103,17 +103,18 @@ def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> li
     notes = []
     time = (when - when.mean()) / (when.std() or 1.0)
     slope = float((scores * time).mean())
-    if abs(slope) * np.sqrt(len(scores)) > LEAST_NOTED:
+    has_trend = abs(slope) * np.sqrt(len(scores)) > LEAST_NOTED
+    if has_trend:
         half = np.median(when)
         early, late = stage.durations[when <= half].mean(), stage.durations[when > half].mean()
         notes.append(
             f"Computing took {early:.3g} s on average in the first half and {late:.3g} s in the second: it has a trend."
         )
-        scores = scores - slope * time
+    rest = scores - slope * time if has_trend else scores
     order = np.lexsort((when, stage.worker))
     same = stage.worker[order][1:] == stage.worker[order][:-1]
     if same.sum() > 2:
-        correlation = float(np.corrcoef(scores[order][:-1][same], scores[order][1:][same])[0, 1])
+        correlation = float(np.corrcoef(rest[order][:-1][same], rest[order][1:][same])[0, 1])
         if correlation * np.sqrt(same.sum()) > LEAST_NOTED:
             notes.append(
                 f"Slow jobs follow slow ones (correlation {correlation:.2f} of a worker's successive jobs): there are "

@@ -87,9 +87,9 @@ def fit_by_likelihood(
     generator = np.random.default_rng([seed, 8])
     values = peak.frame.values(peak.shape.at)
     draws = _draws(model, values, peak, unobserved, cycle, generator)
-    ends = {name: (low[name], high[name]) for name in unobserved}
-    ends |= {name: (at - CONSTANT * abs(at), at + CONSTANT * abs(at)) for name, at in fixed.items()}
-    ends |= _intervals(peak, generator)
+    of_prior = {name: (low[name], high[name]) for name in unobserved}
+    of_constants = {name: (at - CONSTANT * abs(at), at + CONSTANT * abs(at)) for name, at in fixed.items()}
+    ends = of_prior | of_constants | _intervals(peak, generator)
     widths = _widths(model, ends, peak, cycle)
     methods = {name: NOT_OBSERVED if name in unobserved else LIKELIHOOD for name in model.names}
     parameters = {
@@ -97,36 +97,35 @@ def fit_by_likelihood(
     }
     fitted = model.cluster(values.values())
     laws = _laws(model, terms, peak, fitted, seed)
-    notes = [note for note in stages.notes if not note.startswith("The log lacks")]
-    notes += [
-        f"The log shows no {name} by itself: it is no part of the likelihood. {_to_record([name])}" for name in missing
+    about_prior = (
+        f"Nothing that the log shows depends on {', '.join(unobserved)}: estimates are the middle of the prior, "
+        "samples are drawn from it."
+    )
+    notes = [
+        *(note for note in stages.notes if not note.startswith("The log lacks")),
+        *(
+            f"The log shows no {name} by itself: it is no part of the likelihood. {_to_record([name])}"
+            for name in missing
+        ),
+        *[about_prior] * bool(unobserved),
+        *_notes(model, terms, peak, fitted, laws),
     ]
-    if unobserved:
-        notes.append(
-            f"Nothing that the log shows depends on {', '.join(unobserved)}: estimates are the middle of the prior, "
-            "samples are drawn from it."
-        )
-    notes += _notes(model, terms, peak, fitted, laws)
     evidence = Evidence({f"law of {name}": check for name, check in laws.items()}, widths)
     return Clusters.of(model, parameters, draws, recorded_columns(used)), notes, evidence
 
 
 def log_likelihood(terms: Terms, cluster: Cluster) -> float:
     """Compute Σ log f(duration) + Σ log P(delay > censored) over all workers and stages, each by its own law."""
-    total, impossible = 0.0, 0
-    for name, stage in terms.items():
-        for law, part in pieces(name, stage, cluster):
-            if len(part.durations):
-                density = _density(law, part.durations)
-                finite = np.isfinite(density)
-                impossible += int((~finite).sum())
-                total += float(density.sum()) if finite.all() else 0.0
-            if len(part.censored):
-                survival = log_outlasted(law, part.censored)
-                finite = np.isfinite(survival)
-                impossible += int((~finite).sum())
-                total += float(survival.sum()) if finite.all() else 0.0
-    return IMPOSSIBLE * (1 + impossible) if impossible or not math.isfinite(total) else total
+    logarithms = [
+        log_probability(law, times)
+        for name, stage in terms.items()
+        for law, part in pieces(name, stage, cluster)
+        for log_probability, times in ((_density, part.durations), (log_outlasted, part.censored))
+        if len(times)
+    ]
+    impossible = sum(int((~np.isfinite(values)).sum()) for values in logarithms)
+    total = -math.inf if impossible else sum((float(values.sum()) for values in logarithms), 0.0)
+    return total if math.isfinite(total) else IMPOSSIBLE * (1 + impossible)
 
 
 def _density(law: Any, durations: FloatArray) -> FloatArray:
@@ -158,15 +157,15 @@ def _find_peak(
     best = np.argsort(-heights)[:STARTS]
     with np.errstate(all="ignore"):
         maxima = [maximise(value, starts[i], search.low, search.high) for i in best]
-        maximum = max(maxima, key=lambda peak: peak.height)
-        if maximum.height <= IMPOSSIBLE:
-            raise ValueError(_why_impossible(model, terms, search.values(maximum.at), names))
+        highest = max(maxima, key=lambda peak: peak.height)
+        if highest.height <= IMPOSSIBLE:
+            raise ValueError(_why_impossible(model, terms, search.values(highest.at), names))
         try:
-            maximum = at_bounds(value, maximum, search.low, search.high)
+            maximum = at_bounds(value, highest, search.low, search.high)
         except NoInteriorMaximum as error:
             name = search.axes[error.place].name
             raise ValueError(
-                f"`model` has its highest likelihood at {name}={search.values(maximum.at)[name]:.4g}, where a change "
+                f"`model` has its highest likelihood at {name}={search.values(highest.at)[name]:.4g}, where a change "
                 "either way makes the log impossible. Give each end of a law a parameter of its own, or "
                 '`method="npe"`.'
             ) from error
@@ -214,9 +213,9 @@ def _draws(
     """Draw (DRAWS, p) values: of the normal approximation, and of the prior where the log shows nothing."""
     of_prior = dict(zip(model.names, model.at(generator.random((DRAWS, len(model.names))), cycle).T, strict=True))
     drawn = peak.shape.draw(generator, DRAWS, peak.frame.low, peak.frame.high)
-    columns = {name: of_prior[name] if name in unobserved else np.full(DRAWS, values[name]) for name in model.names}
-    columns |= {axis.name: axis.back(x) for axis, x in zip(peak.frame.axes, drawn.T, strict=True)}
-    return np.stack(list(columns.values()), axis=1)
+    fixed = {name: of_prior[name] if name in unobserved else np.full(DRAWS, values[name]) for name in model.names}
+    free = {axis.name: axis.back(x) for axis, x in zip(peak.frame.axes, drawn.T, strict=True)}
+    return np.stack(list((fixed | free).values()), axis=1)
 
 
 def _intervals(peak: Peak, generator: np.random.Generator) -> dict[str, tuple[float, float]]:
@@ -329,13 +328,11 @@ def _why_impossible(model: Model, terms: Terms, values: Mapping[str, float], nam
             impossible = ~np.isfinite(_density(law, part.durations))
             if impossible.any():
                 worker, value = part.worker[impossible][0], float(part.durations[impossible][0])
-                remedy = "Widen the prior, or give another law."
-                if value == 0:
-                    remedy = "Leave such jobs out, or give a law that can, say `Exponential`."
-                who = list_workers(names, [worker])
+                of_zero = "Leave such jobs out, or give a law that can, say `Exponential`."
+                remedy = "Widen the prior, or give another law." if value else of_zero
                 return (
-                    f"`model` cannot produce the log: {name} of {who} took {value:.6g} s, impossible with {brief(law)} "
-                    f"and with every other cluster of the prior that was tried. {remedy}"
+                    f"`model` cannot produce the log: {name} of {list_workers(names, [worker])} took {value:.6g} s, "
+                    f"impossible with {brief(law)} and with every other cluster of the prior that was tried. {remedy}"
                 )
     return "`model` cannot produce the log. Widen the prior, or give other laws."
 

@@ -57,12 +57,11 @@ class FittedRollouts(Component):
     @cached_property
     def parameters(self) -> Parameters:
         """Name -> `Parameter`: "generate.mean", "train.cv" and the like, and the laws' arguments."""
-        parameters = Parameters()
-        for name, stage in self.stages.items():
-            for key, parameter in parameters_of_stage(name, stage, self.seed).items():
-                identifiable = parameter.identifiable and name not in self.hidden
-                parameters[key] = parameter._replace(identifiable=identifiable)
-        return parameters
+        return Parameters(
+            (key, parameter._replace(identifiable=parameter.identifiable and name not in self.hidden))
+            for name, stage in self.stages.items()
+            for key, parameter in parameters_of_stage(name, stage, self.seed).items()
+        )
 
     def ladder(self, workers: int) -> list[float]:
         """Return the leads to be simulated."""
@@ -96,9 +95,9 @@ class FittedRollouts(Component):
 
     def simulated(self, rollouts: Rollouts, steps: int | None, seed: int) -> dict[str, float]:
         """Simulate one run, and return its summary."""
-        steps = STEPS if steps is None else steps
-        ledger = rollouts.ledger(commits=steps * rollouts.batch, seed=seed)
-        return ledger.summary(warm_up=int(WARM_UP * steps))
+        length = STEPS if steps is None else steps
+        ledger = rollouts.ledger(commits=length * rollouts.batch, seed=seed)
+        return ledger.summary(warm_up=int(WARM_UP * length))
 
     def predicted(self, lead: Any) -> dict[str, float]:
         """Predict nothing: `theory.rollouts` has bounds only."""
@@ -215,10 +214,9 @@ def _generation(log: Trace, rollouts: Rollouts) -> Stage:
     """Measure the complete groups from opening to completion, and how long the others have lasted so far."""
     open_groups = log.unfinished
     done = open_groups.finish_time <= log.seconds
-    ends = np.full(len(open_groups), log.seconds)
-    if rollouts.stale == "abort" and rollouts.max_age is not None:
-        updates = np.append(log.commit_time[log.closes_step], log.seconds)
-        ends = updates[np.minimum(open_groups.read_version + rollouts.max_age, len(updates) - 1)]
+    updates = np.append(log.commit_time[log.closes_step], log.seconds)
+    age = rollouts.max_age if rollouts.stale == "abort" else None
+    ends = log.seconds if age is None else updates[np.minimum(open_groups.read_version + age, len(updates) - 1)]
     lasted = np.maximum(np.minimum(ends, open_groups.end_time) - open_groups.start_time, 0.0)[~done]
     whole = np.append(log.finish_time - log.start_time, (open_groups.finish_time - open_groups.start_time)[done])
     return _of_one_worker(whole, lasted[lasted > 0])

@@ -337,20 +337,20 @@ def _service(trace: Trace, latency: Stage | None) -> tuple[Stage | None, int, No
     if takes_time(trace, trace.commit_time - trace.serve_time):
         return Stage(trace.commit_time - trace.serve_time, trace.worker), most_in_service(trace), ()
     if takes_time(trace, trace.commit_time - trace.arrive_time):
-        note = "The log lacks `serve_time`: service is counted from the commit before, one at a time."
-        return Stage(count_one_at_a_time(trace, trace.arrive_time), trace.worker), 1, (note,)
+        from_before = "The log lacks `serve_time`: service is counted from the commit before, one at a time."
+        return Stage(count_one_at_a_time(trace, trace.arrive_time), trace.worker), 1, (from_before,)
     both_ways = latency is not None and len(latency.durations) > len(trace)
     if both_ways or not takes_time(trace, trace.commit_time - trace.finish_time):
         return None, 1, ()
     if latency is None:
         if not is_queue_alone(trace):
             return None, 1, ()
-        note = f"{FROM_FINISH}, one at a time, with which the log agrees."
-        return Stage(count_one_at_a_time(trace, trace.finish_time), trace.worker), 1, (note,)
+        of_queue = f"{FROM_FINISH}, one at a time, with which the log agrees."
+        return Stage(count_one_at_a_time(trace, trace.finish_time), trace.worker), 1, (of_queue,)
     service = count_one_at_a_time(trace, trace.finish_time + float(latency.durations.mean()))
     positive = service > ROUNDING * trace.seconds
-    note = f"{FROM_FINISH}, less the mean latency, which is not exact."
-    return Stage(service[positive], trace.worker[positive], contains=("upload",)), 1, (note,)
+    of_mean = f"{FROM_FINISH}, less the mean latency, which is not exact."
+    return Stage(service[positive], trace.worker[positive], contains=("upload",)), 1, (of_mean,)
 
 
 def count_one_at_a_time(trace: Trace, arrival: FloatArray) -> FloatArray:

@@ -263,12 +263,12 @@ def summaries(trace: Trace, columns: Columns) -> dict[str, float]:
 
 def _of_durations(name: str, durations: FloatArray, shares: tuple[float, ...]) -> dict[str, float]:
     """Compute logarithms of mean, geometric mean, spread and quantiles."""
-    durations = np.maximum(durations, SHORTEST)
-    mean, logs = float(durations.mean()), np.log(durations)
+    positive = np.maximum(durations, SHORTEST)
+    mean, logs = float(positive.mean()), np.log(positive)
     return {
         f"{name}, mean": float(np.log(mean)),
         f"{name}, mean of the logarithm": float(logs.mean()),
-        f"{name}, cv": float(np.log(durations.std() / mean + 1e-5)),
+        f"{name}, cv": float(np.log(positive.std() / mean + 1e-5)),
         f"{name}, sd of the logarithm": float(np.log(logs.std() + 1e-5)),
         f"{name}, mean over geometric mean": float(np.log(np.log(mean) - logs.mean() + 1e-9)),
         **_quantiles(name, logs, shares),

@@ -44,9 +44,8 @@ def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) ->
         require_columns(log, ROLLOUTS, "Record when each group was opened, and when its step ended.")
         times = as_seconds({name: column for name, column in log.columns.items() if name not in VERSIONS}, unit)
         numbers = {name: as_numbers(name, log.columns[name]) for name in VERSIONS if name in log.columns}
-        begin = None
-        if start is not None and start != "first":
-            begin = start_in_seconds(start, 1 if times.are_dates else PER_SECOND[unit]) - times.origin
+        per_second = 1 if times.are_dates else PER_SECOND[unit]
+        begin = None if start in (None, "first") else start_in_seconds(start, per_second) - times.origin
         tickets, columns, rest, about_versions = _rows(times, numbers, begin)
         about_groups = (*about_versions, *_doubled(log, times, numbers))
     jobs = columns["commit_time"] - columns["read_time"]
@@ -67,42 +66,47 @@ def _rows(
     """Return the tickets, the columns of the trained groups and of the others, and notes on versions."""
     columns = {name: np.where(np.isnan(column), np.inf, column) for name, column in logged.columns.items()}
     end = columns["trained"]
-    taken = columns.get("taken", end)
-    times = {"opened": columns["opened"], "ready": columns.get("ready", taken), "taken": taken, "trained": end}
+    start_of_step = columns.get("taken", end)
+    ready_or_taken = columns.get("ready", start_of_step)
+    times = {"opened": columns["opened"], "ready": ready_or_taken, "taken": start_of_step, "trained": end}
     for name, column in times.items():
         require_length(name, column, len(times["opened"]))
     first = times["opened"].min(initial=np.inf) if begin is None else begin
-    times = {name: column - (first if np.isfinite(first) else 0.0) for name, column in times.items()}
-    _check(times)
-    version, steps = _steps(times, numbers, "taken" in columns)
-    times["trained"] = np.append(steps, np.inf)[version]
-    times = {name: np.minimum(column, times["trained"]) for name, column in times.items()}
-    read = np.searchsorted(steps, times["opened"], side="right").astype(np.int32)
-    notes = []
-    if "read_version" in numbers:
-        first = _first_version(version, read, numbers)
-        notes = _note_versions(numbers, first)
-        known = np.isfinite(numbers["read_version"])
-        read[known] = np.maximum(numbers["read_version"][known] - first, 0).astype(np.int32)
-        bad = read > version
-        remedy = "A group is opened before its step. Correct it or `version`."
-        refuse(bad, "read_version", numbers["read_version"], "not exceed `version`", remedy)
-        # The version wins over the time, which is moved to when the trainer had it.
-        ends = np.concatenate([[0.0], steps, [np.inf]])
-        times["opened"] = np.clip(times["opened"], ends[read], np.nextafter(ends[read + 1], 0.0))
-        times["ready"] = np.maximum(times["ready"], times["opened"])
-        times["taken"] = np.maximum(times["taken"], times["ready"])
-    tickets, ticket = _tickets(times["opened"], times["trained"])
-    done = np.flatnonzero(np.isfinite(times["trained"]))
-    done = done[np.lexsort((times["ready"][done], version[done]))]
-    rest = np.flatnonzero(np.isinf(times["trained"]))
-    jobs = {"worker": ticket, "read_version": read, "read_time": times["opened"], "finish_time": times["ready"]}
-    others = {name: column[rest] for name, column in jobs.items()}
-    jobs |= {"version": version, "pull_version": version, "start_time": times["opened"], "arrive_time": times["ready"]}
-    jobs |= {"serve_time": times["taken"], "commit_time": times["trained"]}
-    commits = {name: column[done] for name, column in jobs.items()}
-    commits["closes_step"] = np.append(np.diff(version[done]) > 0, True)[: len(done)]
-    return tickets, commits, others, notes
+    counted = {name: column - (first if np.isfinite(first) else 0.0) for name, column in times.items()}
+    _check(counted)
+    version, steps = _steps(counted, numbers, "taken" in columns)
+    trained = np.append(steps, np.inf)[version]
+    stamps = {name: np.minimum(counted[name], trained) for name in ("opened", "ready", "taken")}
+    by_time = np.searchsorted(steps, stamps["opened"], side="right").astype(np.int32)
+    read, notes = _read_versions(version, by_time, numbers) if "read_version" in numbers else (by_time, [])
+    # A logged version wins over the time, which is moved to when the trainer had it.
+    ends = np.concatenate([[0.0], steps, [np.inf]])
+    opened = np.clip(stamps["opened"], ends[read], np.nextafter(ends[read + 1], 0.0))
+    ready = np.maximum(stamps["ready"], opened)
+    taken = np.maximum(stamps["taken"], ready)
+    tickets, ticket = _tickets(opened, trained)
+    done, rest = np.flatnonzero(np.isfinite(trained)), np.flatnonzero(np.isinf(trained))
+    in_order = done[np.lexsort((ready[done], version[done]))]
+    of_all = {"worker": ticket, "read_version": read, "read_time": opened, "finish_time": ready}
+    of_commits = {"version": version, "pull_version": version, "start_time": opened, "arrive_time": ready}
+    jobs = of_all | of_commits | {"serve_time": taken, "commit_time": trained}
+    commits = {name: column[in_order] for name, column in jobs.items()}
+    closes_step = np.append(np.diff(commits["version"]) > 0, True)[: len(done)]
+    others = {name: column[rest] for name, column in of_all.items()}
+    return tickets, commits | {"closes_step": closes_step}, others, notes
+
+
+def _read_versions(
+    version: NDArray[np.int32], by_time: NDArray[np.int32], numbers: dict[str, TimeColumn]
+) -> tuple[NDArray[np.int32], list[str]]:
+    """Return the version that each group read, where one that is not logged follows from its time, and notes."""
+    logged = numbers["read_version"]
+    first, known = _first_version(version, by_time, numbers), np.isfinite(logged)
+    read = by_time.copy()
+    read[known] = np.maximum(logged[known] - first, 0).astype(np.int32)
+    remedy = "A group is opened before its step. Correct it or `version`."
+    refuse(read > version, "read_version", logged, "not exceed `version`", remedy)
+    return read, _note_versions(numbers, first)
 
 
 def _first_version(step: NDArray[np.int32], by_time: NDArray[np.int32], numbers: dict[str, TimeColumn]) -> float:

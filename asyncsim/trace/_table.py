@@ -61,14 +61,14 @@ def assemble(
     """Return the checked trace of a flat table whose columns have their types."""
     table = typed.table
     require_one_of("resume", resume, choices=RESUMES)
-    workers = count_workers(table["worker"], workers)
-    local_steps = local_steps_of(table, workers)
-    filled = fill({name: values for name, values in table.items() if name != LOCAL_STEPS}, workers, resume)
+    count = count_workers(table["worker"], workers)
+    local_steps = local_steps_of(table, count)
+    filled = fill({name: values for name, values in table.items() if name != LOCAL_STEPS}, count, resume)
     parts = {
-        "workers": workers,
+        "workers": count,
         "unfinished": Unfinished(**owned(filled.unfinished)),
         "faults": faults,
-        "names": names_of_all(typed.names, workers),
+        "names": names_of_all(typed.names, count),
         "notes": typed.notes,
         "derived": typed.derived,
         "local_steps": local_steps,
@@ -131,9 +131,9 @@ def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> Trace
 def count_workers(worker: NDArray[Any], workers: int | None) -> int:
     """Return the number of workers: as given, or by the numbers that occur, if they leave none out."""
     if workers is not None:
-        workers = require_count("workers", workers, remedy="Use one worker or more.")
-        memory.require(workers * BYTES_PER_WORKER, f"`workers` of {brief(workers)}", "Use fewer.")  # of jobs in flight
-        return workers
+        count = require_count("workers", workers, remedy="Use one worker or more.")
+        memory.require(count * BYTES_PER_WORKER, f"`workers` of {brief(workers)}", "Use fewer.")  # of jobs in flight
+        return count
     numbers = np.unique(worker[worker >= 0])
     if len(numbers) == 0:
         remedy = "Give `workers` for an empty trace."
@@ -155,27 +155,29 @@ def from_commits(
     groups: Mapping[str, ArrayLike] | None,
 ) -> AnyTrace:
     """Return the checked trace of an order of commits (see `Trace.from_commits`)."""
-    worker = parse_column("worker", worker)
-    workers = count_workers(worker, workers)
-    bad = (worker < 0) | (worker >= workers)
-    refuse(bad, "worker", worker, f"be from 0 to {workers - 1}", "Number the workers 0, 1, 2, …")
-    time = np.arange(1.0, len(worker) + 1) if commit_time is None else _commit_times(commit_time, worker, start)
+    order = parse_column("worker", worker)
+    count = count_workers(order, workers)
+    bad = (order < 0) | (order >= count)
+    refuse(bad, "worker", order, f"be from 0 to {count - 1}", "Number the workers 0, 1, 2, …")
+    time = np.arange(1.0, len(order) + 1) if commit_time is None else _commit_times(commit_time, order, start)
     columns = {column_of(name): groups[name] for name in checked_names(list(groups))} if groups else {}
     by_group = {name: parse_column(name, values) for name, values in columns.items()}
     for name, reads in by_group.items():
-        require_length(name, reads, len(worker))
-    present = None if commit_time is None else presence(worker, time, workers)
-    began = present.joined[worker] if present and not groups else np.zeros(len(worker))
-    commits, in_flight = after_own_commits(worker, time, workers, began)
+        require_length(name, reads, len(order))
+    present = None if commit_time is None else presence(order, time, count)
+    began = present.joined[order] if present and not groups else np.zeros(len(order))
+    commits, in_flight = after_own_commits(order, time, count, began)
+    of_groups: dict[str, Any] = {}
     if by_group:
         oldest = np.minimum.reduce([*by_group.values()])
         # The server has version v from row v - 1 on.
         had = np.append(0.0, time)[np.clip(oldest, 0, len(time))]
         read_time = np.maximum(commits["read_time"], np.minimum(had, time))
-        commits |= {"read_version": oldest, "read_time": read_time, "start_time": read_time, **_groups(by_group)}
+        of_groups = {"read_version": oldest, "read_time": read_time, "start_time": read_time, **_groups(by_group)}
     recorded = {"worker"} | ({"commit_time"} if present else set()) | ({"read_version"} if by_group else set())
     derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
-    trace = make(workers=workers, unfinished=Unfinished(**owned(in_flight)), derived=derived, **owned(commits))
+    parts = {"unfinished": Unfinished(**owned(in_flight)), "derived": derived, **owned(commits | of_groups)}
+    trace = make(workers=count, **parts)
     invariants.check(trace)
     return with_findings(trace, present) if present else trace
 
@@ -194,9 +196,10 @@ def after_own_commits(
     read_time, read_version = np.where(previous < 0, began, time[previous]), previous + np.int32(1)
     late = (previous < 0) & (began > 0)
     read_version[late] = np.searchsorted(time, began[late], side="right")
-    commits = {"worker": worker, "read_version": read_version, "version": rows, "pull_version": rows}
-    commits |= {"closes_step": np.ones(len(worker), dtype=np.bool_), "read_time": read_time, "start_time": read_time}
-    commits |= dict.fromkeys(("finish_time", "arrive_time", "commit_time"), time)
+    versions = {"read_version": read_version, "version": rows, "pull_version": rows}
+    begins = {"read_time": read_time, "start_time": read_time}
+    ends = {"finish_time": time, "arrive_time": time, "commit_time": time}
+    commits = {"worker": worker, "closes_step": np.ones(len(worker), dtype=np.bool_)} | versions | begins | ends
     # At the end of a log every worker is at work on one more job, as it reads right after its commit.
     began_last = np.append(time, 0.0)[last]
     in_flight = {"worker": np.arange(workers, dtype=np.int32), "read_version": last + np.int32(1)}
