@@ -90,9 +90,8 @@ def command(
     # All rows are read first: a field may be unknown in the rows that conditions leave.
     everything = listing.rows(top, tags_by_place())
     with wrong_usage():
-        conditions = [listing.condition(text) for text in (*where, *([] if rule is None else [f"rule={rule}"]))]
-        for condition in conditions:
-            listing.require_field("--where", condition.field, everything)
+        written = [listing.condition(text) for text in (*where, *([] if rule is None else [f"rule={rule}"]))]
+        conditions = [each._replace(field=listing.require_field("--where", each.field, everything)) for each in written]
         order = listing.require_field("--sort", sort, everything)
     rows = [row for row in everything if all(condition.holds(row.values) for condition in conditions)]
     rows = listing.sort(rows, order, reverse)

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncsim import _memory as memory
 from asyncsim._checks import brief, require_count, require_integer, require_one_of
 from asyncsim.components import _families as families
 from asyncsim.components._checked import Checked
@@ -570,12 +571,14 @@ def _is_directed(pairs: Any) -> bool:
 
 def require_connected(graph: Graph, workers: int) -> Adjacency:
     """Return who sends to whom, and refuse a graph in parts, whose variables could never agree."""
+    memory.require(float(workers) ** 2, f"`workers` of {brief(workers)} on a graph", "Use fewer.")
     pairs = graph.adjacency(workers)
     for sends, word in ((pairs, "reaches"), (pairs.T, "hears of")):
-        connected, before = np.arange(workers) == 0, 0
-        while (count := np.count_nonzero(connected)) > before:
-            connected, before = connected | sends[connected].any(0), count
-        if count < workers:
+        connected = latest = np.arange(workers) == 0
+        while latest.any():
+            latest = sends[latest].any(0) & ~connected
+            connected = connected | latest
+        if (count := np.count_nonzero(connected)) < workers:
             raise ValueError(
                 f"`graph` must connect all workers; got {brief(graph)}, in which worker 0 {word} {count} of {workers}. "
                 "Add edges."

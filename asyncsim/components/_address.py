@@ -133,7 +133,7 @@ def _settings_after(component: Any, changes: Values, choices: Values = EMPTY) ->
     fields = settings(component, choices)
     candidates = {name: paths_named(name, fields) for name in changes}
     new = {
-        paths[0]: _chosen(changes[name], fields[paths[0]])
+        paths[0]: _chosen(name, changes[name], fields[paths[0]])
         for name, paths in candidates.items()
         if len(paths) == 1 and _chooses(changes[name], fields[paths[0]])
     }
@@ -145,10 +145,14 @@ def _chooses(value: Any, field: Field) -> bool:
     return (field.kind == LAW or bool(field.choices)) and (isinstance(value, str) or is_component(value, laws=True))
 
 
-def _chosen(value: Any, field: Field) -> Any:
+def _chosen(name: str, value: Any, field: Field) -> Any:
     """Return the name or the object that a value chooses. The text of a law may have its arguments, after colons."""
     takes_laws = field.kind == LAW or set(field.choices) <= set(FAMILIES["delays"])
-    return parse_law(value) if takes_laws and isinstance(value, str) and ":" in value else value
+    if takes_laws and isinstance(value, str) and ":" in value:
+        return parse_law(value, name)
+    if isinstance(value, str) and field.choices and value != field.value:
+        checks.require_one_of(name, value, choices=field.choices)
+    return value
 
 
 def refuse_unknown_setting(name: str, component: Any, fields: Mapping[str, Field], what: str) -> None:
@@ -213,7 +217,13 @@ def _options_at(component: Any, path: str) -> Options | None:
 def changed(component: Any, changes: Values, what: str) -> Any:
     """Return the component with other values of settings, which are given by name. See `address`."""
     values, paths = address(component, changes, what)
-    return replaced(component, values, lambda path: shorten(paths)[path])
+    return replaced(component, values, lambda path: name_of_setting(path, changes, paths))
+
+
+def name_of_setting(path: str, changes: Values, paths: Mapping[str, Field]) -> str:
+    """Return the name of a setting in messages: that of the changes, or the shortest that means it."""
+    names = {meant: name for name, meant in resolve(changes, paths).items()}
+    return {path: path, **shorten(paths), **names}[path]
 
 
 def fields(component: Any, **chosen: str) -> tuple[Field, ...]:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from inspect import signature
 from typing import Any
 
-from asyncsim.components._families import by_name
+from asyncsim._checks import require_one_of
+from asyncsim.components._families import FAMILIES
 
 WHOLE = ("integer", "integer by worker")  # kinds of which a value can be one whole number
 
@@ -30,12 +32,21 @@ def _one_or_many(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: _many(parse)(text) if "," in text else parse(text)
 
 
-def parse_law(text: str) -> Any:
-    """Return the law of delays of a text."""
+def parse_law(text: str, setting: str = "law") -> Any:
+    """Return the law of delays of a text. Errors are about a setting of this name."""
     name, *parts = text.strip().split(":")
-    arguments = (part.partition("=") for part in parts)
+    law = FAMILIES["delays"][require_one_of(setting, name, choices=FAMILIES["delays"])]
+    arguments = {key.strip(): value for key, _, value in (part.partition("=") for part in parts)}
+    parameters = signature(law).parameters
+    required = [each.name for each in parameters.values() if each.default is each.empty]
+    missing = [each for each in required if each not in arguments]
+    if missing and arguments.keys() <= parameters.keys():
+        raise ValueError(
+            f"`{setting}` must have {' and '.join(map('`{}`'.format, missing))} for {name!r}; got {text!r}. Write "
+            f"{':'.join([name, *map('{}=…'.format, required)])}."
+        )
     try:
-        return by_name("delays", name)(**{key.strip(): float(value) for key, _, value in arguments})
+        return law(**{key: float(value) for key, value in arguments.items()})
     except (TypeError, ValueError) as error:
         raise ValueError(f"{text!r} is no law: {error}") from None
 

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from asyncsim import _checks as checks
@@ -38,7 +39,22 @@ def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, 
     alternatives = getattr(component, "alternatives", ())
     removed = dict.fromkeys(alternatives) if new.keys() & set(alternatives) else {}
     adapt = getattr(component, "adapted", dict)
-    return dataclasses.replace(component, **adapt({**removed, **new}))
+    return _create(partial(dataclasses.replace, component), adapt({**removed, **new}), show, prefix)
+
+
+def _create(make: Callable[..., Any], arguments: Values, show: Callable[[str], str], prefix: str) -> Any:
+    """Return the object that a call makes, whose errors call an argument by the name of its setting."""
+    try:
+        return make(**arguments)
+    except ValueError as error:
+        name, path = next(((f"`{name}` ", f"{prefix}{name}") for name in arguments if _is_about(error, name)), ("", ""))
+        if not name or type(error) is not ValueError:
+            raise
+        raise ValueError(f"`{show(path)}` {str(error).removeprefix(name)}") from error
+
+
+def _is_about(error: ValueError, name: str) -> bool:
+    return str(error).startswith(f"`{name}` must ")
 
 
 def _value_of(component: Any, name: str, changes: Values, show: Callable[[str], str], prefix: str) -> Any:
@@ -48,7 +64,7 @@ def _value_of(component: Any, name: str, changes: Values, show: Callable[[str], 
     if argument is not None and argument.options is not None:
         return _choose(path, argument.options, present, value, below, show)
     if name in changes and argument is not None and argument.field.kind == LAW:
-        return replaced(ROOTS["delays"].with_mean(name, present, value), below, show, f"{path}.")
+        return replaced(ROOTS["delays"].with_mean(show(path), present, value), below, show, f"{path}.")
     if are_entries(value):
         return _replaced_entries(value, below, show, path)
     return replaced(value, below, show, f"{path}.")
@@ -72,10 +88,10 @@ def _choose(path: str, options: Options, present: Any, choice: Any, values: Valu
     if kind is None:
         return None
     carried = _carry(path, options, present, chosen, values, show)
-    arguments = {**carried, **_direct_arguments(kind, carried, values)}
+    arguments = {**carried, **_direct_arguments(kind, carried, values, lambda name: show(f"{path}.{name}"))}
     _require_arguments(path, kind, chosen, arguments, show)
     deeper = {name: value for name, value in values.items() if "." in name}
-    return replaced(kind(**arguments), deeper, show, f"{path}.")
+    return replaced(_create(kind, arguments, show, f"{path}."), deeper, show, f"{path}.")
 
 
 def _object_or_name(path: str, options: Options, present: Any, choice: Any, show: Callable[[str], str]) -> Any:
@@ -108,11 +124,11 @@ def _carry(
     return {argument: value for argument, value in carried.items() if argument not in removed}
 
 
-def _direct_arguments(kind: Any, carried: Values, values: Values) -> dict[str, Any]:
+def _direct_arguments(kind: Any, carried: Values, values: Values, show: Callable[[str], str]) -> dict[str, Any]:
     """Return the arguments of a class that are given themselves. A law is given by its mean."""
     arguments, direct = arguments_of(kind), {name: value for name, value in values.items() if "." not in name}
     laws = {
-        name: ROOTS["delays"].with_mean(name, carried.get(name), value)
+        name: ROOTS["delays"].with_mean(show(name), carried.get(name), value)
         for name, value in direct.items()
         if name in arguments and arguments[name].field.kind == LAW
     }

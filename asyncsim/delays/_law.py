@@ -161,7 +161,7 @@ class Law(Named, family="delays", members=Delay, example="Constant(1.0)"):
             mean: The mean in seconds; or a law, a law for each worker, None or the text of a law, which take its place.
         """
         if isinstance(mean, str):
-            return parse_law(mean)
+            return parse_law(mean, name)
         if mean is None or isinstance(mean, Delay | list | tuple):  # which the field's own check refuses, if need be
             return mean
         mean, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), mean_of(law)

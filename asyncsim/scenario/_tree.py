@@ -17,7 +17,7 @@ import numpy as np
 from asyncsim._checks import did_you_mean, warn
 from asyncsim.cluster import Cluster, Hierarchy
 from asyncsim.cluster._model import fit_to_workers
-from asyncsim.components._address import address, changed, listed, shorten
+from asyncsim.components._address import address, changed, listed, name_of_setting, shorten
 from asyncsim.components._description import describe, with_defaults
 from asyncsim.components._families import FAMILIES
 from asyncsim.components._field import Field
@@ -233,9 +233,8 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
     tree = tree_of(cluster, rule, workload)
     values, paths = address(tree, changes, "a field of this scenario")
 
-    # Errors call a setting by the shortest name that means it here.
     def show(path: str) -> str:
-        return shorten(paths)[path]
+        return name_of_setting(path, changes, paths)
 
     # The data set of the workload depends on the number of workers, so that the other settings are changed first.
     learning = {path: value for path, value in values.items() if path.partition(".")[0] == "workload"}

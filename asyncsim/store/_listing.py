@@ -145,10 +145,19 @@ def condition(text: str) -> Condition:
 
 
 def require_field(option: str, field: str, listed: Iterable[Row]) -> str:
-    """Return the name of a value that at least one run has."""
+    """Return the name of a value that at least one run has: this one, or the path that ends in its words.
+
+    A path is shortened as flags are, so that `regions_0_workers` means `cluster.regions.0.workers`.
+    """
     names = {name for row in listed for name in row.values}
     field = ALIASES.get(field, field)
+    ending = f"_{field.replace('.', '_')}"
+    paths = sorted(name for name in names if "." in name and f"_{name}".replace(".", "_").endswith(ending))
+    if field not in names and len(paths) > 1:
+        raise ValueError(f"`{option}` names {field!r}, which fits {' and '.join(paths)}. Write one of them.")
     if names and field not in names:
+        if paths:
+            return paths[0]
         hint = did_you_mean(field, names, quote="'") or " `asyncsim show RUN` lists the fields."
         raise ValueError(f"`{option}` names {field!r}, which no run here has.{hint}")
     return field

@@ -95,10 +95,14 @@ def test_flags_runs_and_lists_use_the_same_words(command, script, tmp_path, flag
     assert done.status == 0, done.err
     assert asim.load("out").scenario.cluster.regions[0].workers == 4
     (row,) = listing.rows(tmp_path, {})
-    for text, holds in (("cluster.regions.0.workers=4", True), ("cluster.regions.1.workers=4", False)):
-        condition = listing.condition(text)
-        assert listing.require_field("--where", condition.field, [row]) == condition.field
-        assert condition.holds(row.values) is holds
+    for start in ("cluster.regions.", "regions.", "regions_"):
+        for number, holds in enumerate((True, False)):
+            condition = listing.condition(f"{start}{number}{start[-1]}workers=4")
+            path = listing.require_field("--where", condition.field, [row])
+            assert path == f"cluster.regions.{number}.workers"
+            assert condition._replace(field=path).holds(row.values) is holds
+    for condition, count in (("regions_0_workers=4", 1), ("regions_1_workers=4", 0)):
+        assert len(json.loads(command("runs", ".", "--where", condition, "--json").out)["runs"]) == count
 
 
 def test_a_sweep_varies_a_region(command, script):
@@ -125,7 +129,7 @@ test_wrong_names_are_refused = refusals(
     ({"workers": 4}, "`workers` is one of each entry of `regions`. Write `regions_0_workers`"),
     ({"compute": "gamma"}, "`compute` is one of each entry of `regions`. Write `regions_0_compute`"),
     ({"regions_0_compute": "gama"}, "must be one of .* got 'gama'. Did you mean 'gamma'"),
-    ({"regions_0_workers": 0}, "`workers` must be an integer of at least 1; got 0"),
+    ({"regions_0_workers": 0}, "`regions_0_workers` must be an integer of at least 1; got 0"),
     ({"regions_1_protocol": "synchronous"}, "entry 1, .* collects gradients"),
     call=lambda changes: SCENARIO.override(**changes),
 )

@@ -181,6 +181,15 @@ class TestConditions:
         with pytest.raises(ValueError, match="`--where` must"):
             listing.condition(text)
 
+    def test_a_path_may_be_shortened_to_what_means_one(self) -> None:
+        values = {"cluster.network.latency": 1.0, "cluster.regions.0.network.latency": 2.0, "latency": 1.0}
+        rows = [listing.Row("a", None, (), values)]  # type: ignore[arg-type]
+        for name in ("latency", "cluster.network.latency", "cluster_network_latency", "regions_0_network.latency"):
+            path = listing.require_field("--where", name, rows)
+            assert values[path] == (2.0 if name.startswith("regions") else 1.0)
+        with pytest.raises(ValueError, match=r"'network_latency', which fits cluster.network.latency and cluster.reg"):
+            listing.require_field("--where", "network_latency", rows)
+
     def test_an_unknown_field(self) -> None:
         a_run("a")
         with pytest.raises(ValueError, match=r"names 'wokers', which no run here has. Did you mean 'workers'"):
