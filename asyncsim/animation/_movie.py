@@ -183,7 +183,8 @@ def animate(
     `central` at every commit, the size of a worker is the distance of its model from their mean.
 
     The workers of an `asyncsim.Hierarchy` stand around their region's server, and these servers around the global one,
-    which carries its version. Commits, pushes and the answers that a region merges light up their edges.
+    which carries its version: the farther, the longer their messages take. Commits, pushes and the answers that a
+    region merges light up their edges.
 
     Args:
         trace: The schedule.

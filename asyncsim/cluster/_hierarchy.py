@@ -132,7 +132,14 @@ class Hierarchy(Checked):
             )
         if len({region.local_steps is None for region in self.regions}) > 1:
             raise ValueError("`regions` must all have `local_steps`, or none of them; got both. Give all of them.")
-        self._global([])  # This refuses a network of another number of regions.
+        for name in ("latency", "bandwidth", "upload_bandwidth"):
+            by_region = getattr(self.network, name)
+            if isinstance(by_region, tuple) and len(by_region) != len(self.regions):
+                raise ValueError(
+                    f"`{name}` of the network must have one entry per region; got {len(by_region)} for "
+                    f"{counted(len(self.regions), 'region')}. Give one for all, or as many as `regions`."
+                )
+        self._global([])  # This refuses what else no network around a server may have.
 
     def __repr__(self) -> str:
         """Return one line: regions and workers, pushes and merges."""

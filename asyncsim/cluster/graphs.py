@@ -107,8 +107,9 @@ def require_graph(name: str, graph: Any) -> Graph:
         if _is_weighted(graph):
             return Weights(graph)
         return Directed(graph) if _is_directed(graph) else Edges(graph)
+    received = f"the class {graph.__name__}" if isinstance(graph, type) else brief(graph)
     raise ValueError(
-        f"`{name}` must be a graph; got {brief(graph)}. Give a name such as 'ring', one of "
+        f"`{name}` must be a graph; got {received}. Give a name such as 'ring', one of "
         "`asyncsim.graphs`, or pairs of workers such as [(0, 1), (1, 2)]."
     )
 

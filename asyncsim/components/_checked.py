@@ -208,11 +208,12 @@ def require_kind(name: str, value: Any, annotation: Any) -> Any:
         return value
     sort = "class" if isinstance(value, type) else "function" if inspect.isfunction(value) else ""
     received = f"the {sort} {value.__name__}" if sort else checks.brief(value)
-    raise ValueError(f"`{name}` must be {kind.words}; got {received}.{_remedy(value, kind.cls)}")
+    raise ValueError(f"`{name}` must be {kind.words}; got {received}.{_remedy(value, kind)}")
 
 
-def _remedy(value: Any, cls: type) -> str:
-    """Return a sentence with the call that makes an object of a class instead of a wrong value, or an empty text."""
+def _remedy(value: Any, kind: Kind) -> str:
+    """Return a sentence with the call that makes an object of a kind instead of a wrong value, or an empty text."""
+    cls = kind.cls
     if cls is not object and _is_instance(value, cls):
         return " Give a list of them."
     family = BASES.get(cls, "")
@@ -230,7 +231,10 @@ def _remedy(value: Any, cls: type) -> str:
     methods = sorted(name for name in vars(cls) if name.startswith("from_"))
     if methods:
         return f" Make one with {cls.__name__}.{' or '.join(methods)}."
-    return f" Give {_describe_call(cls, least=1)}." if issubclass(cls, Checked) else ""
+    if not issubclass(cls, Checked):
+        return ""
+    call = _describe_call(cls, least=1)
+    return f" Give a list, as in [{call}]." if kind.words.startswith("a sequence") else f" Give {call}."
 
 
 def _describe_call(constructor: Callable[..., Any], least: int = 0) -> str:

@@ -95,8 +95,10 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
 
 
 def unit_of(trace: Trace) -> str:
-    """Return what staleness counts: on a graph, a worker's own changes do not count."""
-    return "changes by others" if is_on_graph(trace) else "server versions"
+    """Return what staleness counts: on a graph, a worker's own changes do not count, and regions have a server each."""
+    if is_on_graph(trace):
+        return "changes by others"
+    return "server versions" if trace.variables == 1 else "versions of its server"
 
 
 def _draw_bars(

@@ -85,7 +85,7 @@ def test_the_global_server_counts_pushes(name):
 @pytest.mark.parametrize("sizes", [[1], [4], [3, 3], [1, 6], [4] * 5, [8] * 8])
 def test_workers_lie_around_their_server_and_apart(sizes):
     region_of = np.repeat(np.arange(len(sizes)), sizes)
-    places = lay_out_regions(region_of, len(sizes))
+    places = lay_out_regions(region_of, np.ones(len(sizes)))
     workers, servers, centre = places[: len(region_of)], places[len(region_of) : -1], places[-1]
     assert centre.tolist() == [0, 0]
     assert np.linalg.norm(places, axis=1).max() <= 1 + 1e-9
@@ -93,6 +93,19 @@ def test_workers_lie_around_their_server_and_apart(sizes):
     assert to_servers.argmin(1).tolist() == region_of.tolist()
     distance = np.linalg.norm(places[:, None] - places, axis=2)
     assert distance[np.triu_indices(len(places), 1)].min() > 0.1
+
+
+@pytest.mark.parametrize("seconds", [[0.0, 0.5, 1.0], [2.0, 0.1, 0.1, 0.3], [0.0, 3.0]])
+def test_a_region_is_the_farther_from_the_global_server_the_longer_its_messages_take(seconds):
+    network = asim.Network(latency=[delays.Constant(latency) for latency in seconds])
+    cluster = asim.Hierarchy([asim.Cluster(3, delays.Gamma(1.0, 0.4))] * len(seconds), 3, network=network)
+    places = graph_of(make_film(asim.simulate(cluster, commits=120))).places
+    workers, servers = places[: 3 * len(seconds)], places[3 * len(seconds) : -1]
+    farness = np.linalg.norm(servers, axis=1)
+    between = (farness - farness.min()) / np.ptp(farness)
+    np.testing.assert_allclose(between, (np.array(seconds) - min(seconds)) / np.ptp(seconds), atol=1e-9)
+    nearest = np.linalg.norm(workers[:, None] - servers, axis=2).argmin(1)
+    assert nearest.tolist() == np.repeat(np.arange(len(seconds)), 3).tolist()
 
 
 def test_a_film_begins_in_the_middle():

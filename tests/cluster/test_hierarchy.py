@@ -210,7 +210,15 @@ test_hierarchies_that_cannot_be_are_refused = refusals(
     ({"merge_weight": 0}, "`merge_weight` must be above 0 and at most 1; got 0"),
     ({"merge_weight": 1.5}, "`merge_weight` must be above 0 and at most 1; got 1.5"),
     ({"merge_weight": "all"}, "`merge_weight` must be above 0 and at most 1; got 'all'"),
-    ({"network": asim.Network(bandwidth=[1.0, 2.0, 3.0])}, "`bandwidth` must have one number per worker; got 3 for 2"),
+    *(
+        (
+            {"network": asim.Network(**{name: [each] * 3})},
+            f"`{name}` of the network must have one entry per region; .* 3 for 2",
+        )
+        for name, each in (("latency", EXPONENTIAL), ("bandwidth", 1.0), ("upload_bandwidth", 1.0))
+    ),
+    ({"regions": 3}, r"`regions` must be a sequence; got 3. Give a list, as in \[Cluster\(workers=…, compute=…\)\]"),
+    ({"regions": "far"}, "`regions` must be a sequence; got 'far'. Give a list"),
     ({"network": asim.Network(collective="ring")}, "`network` must lead to a global server; got a ring"),
     ({"regions": [region(law=delays.Constant(0.0))]}, "`regions` must take time"),
     call=lambda changes: asim.simulate(asim.Hierarchy(**{"regions": [region()] * 2, **changes}), commits=9),

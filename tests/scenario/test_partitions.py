@@ -89,7 +89,7 @@ test_what_cannot_be_meant = refusals(
     ({"partition": "iid", "partition_alpha": 0.1}, "of partition 'iid', only of dirichlet, mixture"),
     ({"partition_alhpa": 0.1}, r"Did you mean `partition_alpha`\?"),
     ({"partition": "labls"}, r"`partition` must be one of .*Did you mean 'labels'\?"),
-    ({"partition_alpha": -1.0}, "`alpha` must be finite and positive; got -1.0"),
+    ({"partition_alpha": -1.0}, "`partition_alpha` must be finite and positive; got -1.0"),
     ({"workers": 1500}, "`workers` must be at most 179 for 1438 training examples in parts of at least 8"),
     ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
     ({"partition_least": 1, "workers": 100}, "`batch_size` must be at most the examples of the smallest part"),
