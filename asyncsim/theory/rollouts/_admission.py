@@ -67,6 +67,9 @@ def staleness_bound(lead: Lead, *, sync_every: SyncEvery = 1) -> float:
     With M steps between two synchronisations, the same holds of synchronisations, and steps are (M - 1)/2 versions
     after the last one on average: E τ ≤ M·L + (M - 1)/2.
 
+    Slots must wait during a synchronisation that takes time. If they continue with the weights before it
+    (``during_sync="continue"``), what they open meanwhile is up to one synchronisation older than this.
+
     Args:
         lead: L, steps, or multiples of M steps.
         sync_every: M, the number of steps between two synchronisations.
@@ -86,7 +89,8 @@ def largest_staleness(
 
     "submission" has W = 1: at most ⌈L⌉, and all are equal to a whole L if slots suffice. The other orders have no bound
     (infinite). With M steps between two synchronisations, M·b groups take the place of b, and the bound
-    in versions is M times as large, plus M - 1. Exact, without drops. Other arguments as in `staleness_bound`.
+    in versions is M times as large, plus M - 1. Exact, without drops, if slots wait during a synchronisation. Other
+    arguments as in `staleness_bound`.
 
     Args:
         order: "submission", "window", or another order of `asyncsim.Rollouts`.
