@@ -234,6 +234,8 @@ def _require_different_commits(table: Table) -> None:
     alike = np.all([values[first] == values[second] for name, values in table.items() if name != "fate"], axis=0)
     # Jobs that take no time may be equal.
     same = alike & (table["read_time"][second] < table["commit_time"][second]) if "read_time" in table else alike
+    if not same.any():
+        return
     repeated = np.zeros(len(table["worker"]), bool)
     repeated[second[same]] = True
     among = f" ({np.count_nonzero(same):,} rows are repeated)" if np.count_nonzero(same) > 1 else ""
