@@ -247,6 +247,7 @@ def commits(count, times=None, **options):
 
 
 TIED = commits(60, np.repeat(np.arange(1.0, 16.0), 4))
+UNEVEN = commits(60, np.repeat(np.cumsum(np.linspace(1.0, 2.0, 15)), 4))  # no coarse clock: its times are no ticks
 HUGE = commits(200, 1e299 * np.arange(1.0, 201.0), start=0.0)
 REQUESTS = asim.Trace.from_columns({"worker": [0, 1] * 20, "pull_version": [0, *range(39)]})
 test_bad_input = refusals(
@@ -262,7 +263,7 @@ test_bad_input = refusals(
     ({"law": "gama"}, "`law` must be one of .* Did you mean 'gamma'"),
     ({"law": {"service": "gamma"}}, "`law` of 'service' must be left out"),
     ({"law": "constant"}, "must be equal for a constant law"),
-    ({"log": TIED, "law": "lognormal"}, "must be positive, as a log-normal law never is 0"),
+    ({"log": UNEVEN, "law": "lognormal"}, "must be positive, as a log-normal law never is 0"),
     ({"log": asim.simulate(SYNCHRONOUS, commits=40)}, "asynchronous"),
     call=lambda given: asim.calibrate(**{"log": commits(60, np.cumsum(np.linspace(0.5, 1, 60))), **given}),
 )
