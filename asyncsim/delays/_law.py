@@ -1,4 +1,4 @@
-"""The interface of laws of delays, and their common parts: scaling, checks of arguments, and maximum likelihood."""
+"""The interface of laws of delays, and what many share: the settings `mean` and `cv`, scaling, maximum likelihood."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""Hashes of contents: the function that makes the digest of any bytes, and how long every digest is."""
+"""Hashes of bytes, cut to the length of a digest."""
 
 import hashlib
 import re

@@ -119,7 +119,7 @@ class Collection(NamedTuple):
     """The server's state of Malenia."""
 
     total: Params  # sum of the entries' means
-    inverse: jax.Array  # σ 1/B_i over the workers with B_i ≥ 1
+    inverse: jax.Array  # Σ 1/B_i over the workers with B_i ≥ 1
     lost: jax.Array  # the rounding error of this sum, which commits change one by one
     members: jax.Array  # number of these workers
     age: jax.Array  # versions of the trace since the last step

@@ -70,9 +70,8 @@ def fill(table: Table, workers: int, resume: str) -> Filled:
 class LoggedJobs(NamedTuple):
     """The jobs of a table: commits in the order in which they were applied, then those that never committed."""
 
-    columns: (
-        Table  # those of the log, or `read_version` as the oldest of its groups', and those of jobs that were added
-    )
+    # Those of the log, or `read_version` as the oldest of its groups', and those of jobs that were added.
+    columns: Table
     commits: int
     rows: NDArray[np.int64]  # of the table, or `NO_ROW`
 
@@ -159,7 +158,7 @@ class Ends(NamedTuple):
 
 
 def compute_ends(jobs: LoggedJobs) -> Ends:
-    """Time the stages after the computation: each takes no time if it was not columns."""
+    """Time the stages after the computation: each takes no time if it was not recorded."""
     columns = jobs.columns
     for name in filter(columns.__contains__, COMMIT_TIMES):
         times = columns[name][: jobs.commits if name != "read_time" else None]

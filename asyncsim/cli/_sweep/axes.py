@@ -1,4 +1,4 @@
-"""Parsers of --grid, --case and --sample: the text of such a flag becomes the values or the distribution of a field."""
+"""Parsers of --grid, --case and --sample: the text of such a flag is split into values, which `_parse` reads."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
