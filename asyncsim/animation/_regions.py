@@ -72,9 +72,9 @@ def _answers(trace: Trace, merges: NDArray[np.int64], server_of: NDArray[np.int6
 def _ways(servers: NDArray[np.int64], messages: list[tuple[Any, ...]]) -> Floats:
     """Return the mean seconds of the messages between each region's server and the global one, 0 without any."""
     worker, sent, arrived = (np.concatenate(columns) for columns in zip(*messages, strict=True))
-    counts, seconds = np.bincount(worker), np.bincount(worker, arrived - sent)
-    reached = np.append(counts, np.zeros(servers.max() + 1))[servers]
-    return np.append(seconds, np.zeros(servers.max() + 1))[servers] / np.maximum(reached, 1)
+    most = servers.max() + 1
+    counts, seconds = np.bincount(worker, minlength=most), np.bincount(worker, arrived - sent, minlength=most)
+    return seconds[servers] / np.maximum(counts[servers], 1)
 
 
 def lay_out_regions(region_of: NDArray[np.int64], ways: Floats) -> Floats:
