@@ -36,7 +36,7 @@ class Job:
     """A training job, with the true mean times of its sleeping workers in seconds."""
 
     workers: int
-    commits: int
+    commits: int  # at the least, and one of each worker
     kind: str = "sleep"  # or "gradients"
     server: str = "threads"  # or "loop"
     compute: float = 0.2
@@ -118,6 +118,7 @@ class Server:
         self.job = job
         self.recorder = recorder
         self.parameters = initial(job)
+        self.silent = set(range(job.workers))  # A log with fewer workers than its job could not be compared.
         self.generator = np.random.default_rng([SEED, job.workers])
 
     def greet(self, worker: connection.Connection) -> int:
@@ -130,7 +131,7 @@ class Server:
     def answer(self, worker: connection.Connection, number: int) -> bool:
         """Apply a gradient, answer with the parameters, and return whether there is more to do."""
         update, start, finish = worker.recv()
-        if self.recorder.version >= self.job.commits:
+        if self.recorder.version >= self.job.commits and not self.silent:
             worker.send(None)
             return False
         with self.recorder.commit(number, start, finish):
@@ -138,6 +139,7 @@ class Server:
             if self.job.kind == "sleep":
                 doze(self.generator, self.job.service, self.job.cv)
             reply = self.parameters.copy()
+        self.silent.discard(number)
         worker.send(reply)
         return True
 
@@ -169,13 +171,13 @@ def run(job: Job, path: Path) -> asim.Trace:
         ]
         for process in processes:
             process.start()
+        connected = [listener.accept() for _ in processes]
         if job.server == "loop":
-            server.loop([listener.accept() for _ in processes])
+            server.loop(connected)
         else:
-            threads = []
-            for _ in processes:  # Whoever comes first begins first.
-                threads.append(threading.Thread(target=server.thread, args=(listener.accept(),), daemon=True))
-                threads[-1].start()
+            threads = [threading.Thread(target=server.thread, args=(worker,), daemon=True) for worker in connected]
+            for thread in threads:
+                thread.start()
             for thread in threads:
                 thread.join()
         for process in processes:
