@@ -23,7 +23,7 @@ from asyncsim.plots.style import BLUE, GREY, VERMILION
 from asyncsim.study.table import SweepTable
 
 ALL, PLAIN = "all", "downpour"
-ELSEWHERE = {"noloco"}  # rules of workers on a graph: around a server nobody meets a neighbour
+ELSEWHERE = {"exact_diffusion", "noloco"}  # rules of workers on a graph: around a server nobody meets a neighbour
 SWEPT = {"fadas": "server_learning_rate"}  # in place of `learning_rate`, to which the rule hardly responds
 STEP_SIZES = tuple(2.0**k for k in range(-10, 3))
 ROUNDS = {"local_sgd", "diloco", "easgd"}  # made for synchronous rounds

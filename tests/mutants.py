@@ -184,6 +184,10 @@ PLANTED = r"""
 = the outer velocity of NoLoCo is that of the round before
 - return Sent(theta, LocalState(state.optimiser, Outer(view.read, velocity)), Info(update=gradient))
 + return Sent(theta, LocalState(state.optimiser, Outer(view.read, state.own.velocity)), Info(update=gradient))
+@ asyncsim/rules/_diffusion.py | tests/theory/test_gossip.py -k diffusion
+= exact diffusion goes on from the neighbours' mean alone
+- lambda mean, phi: jnp.asarray(0.5, phi.dtype) * (mean + phi)
++ lambda mean, phi: jnp.asarray(1.0, phi.dtype) * mean
 @ asyncsim/theory/_pairings.py | tests/theory/test_pairings.py
 = all workers of a pair are pulled alike
 - return curvature * (1 - within) + within, curvature**2 * (1 - within) + within

@@ -45,6 +45,7 @@ RULES = {
     "local_sgd": (lambda: rules.LocalSGD(0.1, window=1), "sgd"),
     "diloco": (lambda: rules.DiLoCo(0.1, window=2, server_learning_rate=0.3, momentum=0.5, optimiser="sgd"), None),
     "noloco": (lambda: rules.NoLoCo(0.1, window=2, optimiser="sgd"), None),
+    "exact_diffusion": (lambda: rules.ExactDiffusion(0.1), None),
     "easgd": (lambda: rules.EASGD(workers=5, window=2, beta=0.5, learning_rate=0.1), None),
     "server": (lambda: rules.ServerOptimiser(0.1, optimiser="sgd"), "sgd"),
     "server_adam": (lambda: rules.ServerOptimiser(0.02, optimiser="adam"), None),

@@ -17,6 +17,7 @@ prediction (pipelines)      `WeightPrediction`, `SpecTrain`, `PipeMare`
 optax optimisers            `WorkerOptimiser`, `ServerOptimiser`, `Muon`
 windows of local steps      `AGN`, `ADAG`, `DynSGD`
 rounds of local steps       `LocalSGD`, `DiLoCo`, `NoLoCo`
+workers on a graph          `ExactDiffusion`
 elastic averaging           `EASGD`, `AEASGD`, `EAMSGD`
 federated and buffered      `FedAsync`, `FedBuff`, `FADAS`, `CA2FL`
 time-optimal                `Rennala`, `Ringmaster`
@@ -58,6 +59,7 @@ from asyncsim.components import _families as families
 from asyncsim.rules._asynchronous import AdaptiveStaleness, DelayAdaptive, Downpour, DropStale, StalenessAware
 from asyncsim.rules._common import Elementwise
 from asyncsim.rules._compensation import DCASGD, GapAware
+from asyncsim.rules._diffusion import ExactDiffusion
 from asyncsim.rules._elastic import AEASGD, EAMSGD, EASGD
 from asyncsim.rules._federated import CA2FL, FADAS, FedAsync, FedBuff
 from asyncsim.rules._gem import GEM
@@ -99,6 +101,7 @@ __all__ = [
     "DropStale",
     "DynSGD",
     "Elementwise",
+    "ExactDiffusion",
     "Exponential",
     "FedAsync",
     "FedBuff",

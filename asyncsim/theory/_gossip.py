@@ -240,6 +240,7 @@ def rounds_bias(kappa: Kappa, mixing: Mixing, minima: ArrayLike) -> NDArray[np.f
     """Return where the variables of workers with different minima come to rest: x = W·x - κ(x - b) (exact).
 
     Mode j of the minima b is κ/(1 - λ_j + κ) of itself away from the mean, which is the mean of the minima.
+    The rule `ExactDiffusion` has no such bias.
 
     Args:
         kappa: κ = ηh, step size times curvature, no unit.

@@ -27,9 +27,13 @@ KINDS = {
 MAKE = {name: make for name, (make, _) in RULES.items()} | AROUND
 MAKE |= {name: WRAPPERS[name] for name in ("with_proxy", "weighted, polynomial", "local, compressed")}
 AWAIT_ALL = {"ia2sgd", "malenia", "malenia_trace", "ringleader"}  # rules that would never step, and stay at their start
-RUN = [name for name in MAKE if name not in COLLECTING | AWAIT_ALL | {"noloco"}]
+REPLACING = {"noloco", "exact_diffusion"}  # rules whose commits replace their variable
+RUN = [name for name in MAKE if name not in COLLECTING | AWAIT_ALL | REPLACING]
 # Each rule has one of the kinds in turn, so that all kinds meet rules of all families.
-CASES = [("noloco", "groups"), *((name, [*KINDS][place % len(KINDS)]) for place, name in enumerate(RUN))]
+CASES = [
+    *((name, "groups") for name in sorted(REPLACING)),
+    *((name, [*KINDS][place % len(KINDS)]) for place, name in enumerate(RUN)),
+]
 
 
 @cache
@@ -52,7 +56,7 @@ def test_a_rule_is_refused_where_it_collects_or_where_its_commits_undo_a_mixing(
         elif name in AWAIT_ALL:
             message = "`trace` must have one variable for '.*', whose server makes no step before every worker"
             assert_refused(lambda rule=rule, trace=trace: bind(rule, trace), message)
-        elif name == "noloco" and kind != "groups":
+        elif name in REPLACING and kind != "groups":
             message = "`trace` must mix a variable between a commit and the next read .* whose commits replace it"
             assert_refused(lambda rule=rule, trace=trace: bind(rule, trace), message)
         else:

@@ -35,6 +35,7 @@ REFUSED = {
     "fedasync_hinge": "sends parameters",
     "fedasync_windows": "sends parameters",
     "noloco": "sends parameters",
+    "exact_diffusion": "sends parameters",
     "dc_asgd_adaptive": "has 2 updates",
     "dana_zero": "has 2 updates",
     "dana_dc": "has 2 updates",

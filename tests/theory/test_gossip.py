@@ -10,12 +10,12 @@ WORKERS, SEEDS = 6, tuple(range(64))
 CONSTANT = asim.delays.Constant(1.0)
 
 
-def final(exchange, graph, kappa, rounds=200, **quadratic):
+def final(exchange, graph, kappa, rounds=200, rule=asim.rules.Downpour, **quadratic):
     """The variables at the end, (seeds, workers), on ½x² with noise of variance 1."""
     cluster = asim.Gossip(workers=WORKERS, compute=CONSTANT, graph=graph, exchange=exchange)
     trace = asim.simulate(cluster, commits=rounds * WORKERS)
     workload = asim.workloads.Quadratic([1.0], **{"noise": 1.0, "start": 0.0, **quadratic})
-    return asim.replay(trace, asim.rules.Downpour(kappa), workload, SEEDS).variables["x"][..., 0]
+    return asim.replay(trace, rule(kappa), workload, SEEDS).variables["x"][..., 0]
 
 
 def assert_within_errors(samples, expected):
@@ -40,6 +40,23 @@ def test_different_minima_leave_the_bias_of_theory(kappa, graph):
     expected = theory.rounds_bias(kappa, graph.weights(WORKERS), np.ravel(minima))
     np.testing.assert_allclose(values, np.broadcast_to(expected, values.shape), rtol=2e-5)
     assert expected.mean() == pytest.approx(np.mean(minima))
+
+
+@pytest.mark.parametrize("kappa", [0.05, 0.3, 0.6])
+@pytest.mark.parametrize("graph", [graphs.Ring(), graphs.Star()])
+def test_exact_diffusion_leaves_no_bias(kappa, graph, x64):
+    """An independent recursion in NumPy as well, which is followed from the first round on."""
+    minima, weights = np.arange(WORKERS) ** 2.0, graph.weights(WORKERS)
+    setting = {"noise": 0.0, "minima": minima[:, None].tolist(), "rule": asim.rules.ExactDiffusion}
+    x = adapted = corrected = np.zeros(WORKERS)
+    for _ in range(5):
+        last, adapted = adapted, x - kappa * (x - minima)
+        corrected = adapted + x - last
+        x = (corrected + weights @ corrected) / 2
+    early = final("adapt_then_combine", graph, kappa, rounds=5, **setting)
+    np.testing.assert_allclose(early, np.broadcast_to(weights @ corrected, early.shape), rtol=1e-12)
+    late = final("adapt_then_combine", graph, kappa, rounds=800, **setting)
+    np.testing.assert_allclose(late, minima.mean(), rtol=1e-10)
 
 
 LAZY = graphs.Weights((0.4 * np.eye(WORKERS) + 0.6 * np.roll(np.eye(WORKERS), 1, axis=1)).tolist())
