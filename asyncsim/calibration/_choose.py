@@ -72,13 +72,13 @@ class Estimate(Component):
         """Draw plausible laws: their arguments come from the normal approximation of the likelihood."""
         family = FAMILIES[self.family]
         errors = self._errors(generator, count)
-        away = generator.exponential(size=(count, len(family.kinds))) / (self.jobs * family.edge(self.law))
+        beyond = generator.exponential(size=(count, len(family.kinds))) / (self.jobs * family.edge(self.law))
         values, normal = np.tile(np.array(self.values, np.float64), (count, 1)), iter(errors.T)
         for i, (kind, value) in enumerate(zip(family.kinds, self.values, strict=True)):
             if kind is LEAST:
-                values[:, i] = np.maximum(value - away[:, i], value / 2 if self.family == "pareto" else 0.0)
+                values[:, i] = np.maximum(value - beyond[:, i], value / 2 if self.family == "pareto" else 0.0)
             elif kind is MOST:
-                values[:, i] += away[:, i]
+                values[:, i] += beyond[:, i]
             elif kind is not FIXED:
                 values[:, i] = kind.back(np.minimum(kind.to(value) + next(normal), EXTREME))
         laws = [_admissible(self.family, row, self.law) for row in values.tolist()]
@@ -145,8 +145,8 @@ def observed_moments(durations: FloatArray, censored: FloatArray) -> FloatArray:
     weight = steps / steps.sum()
     mean = float(weight @ values)
     sd = math.sqrt(float(weight @ (values - mean) ** 2))
-    away, cv = (values - mean) / (sd or 1.0), sd / mean
-    influences = np.stack([sd * away, cv * (away**2 - 1) / 2 - cv**2 * away])
+    deviations, cv = (values - mean) / (sd or 1.0), sd / mean
+    influences = np.stack([sd * deviations, cv * (deviations**2 - 1) / 2 - cv**2 * deviations])
     return np.stack([[mean, cv], np.sqrt(influences**2 @ weight / len(durations))], axis=1)
 
 
@@ -200,7 +200,7 @@ def _admissible(family: str, values: Sequence[float], otherwise: Any) -> Any:
     """Build a law, or return `otherwise` where the law refuses these arguments, such as a shape below its bound."""
     try:
         return build_law(family, values)
-    except (ValueError, OverflowError, ZeroDivisionError):
+    except (ValueError, OverflowError, ZeroDivisionError):  # A law has no other way to say which arguments it takes.
         return otherwise
 
 
@@ -295,36 +295,36 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
     if law in (None, "constant") and spread <= CONSTANT * float(stage.durations.max()):
         value = np.full(len(stage.durations), np.median(stage.durations))
         return StageFit((Group("", everyone, estimate("constant", value)),), {}, {})
-    whole, reasons = _fit_groups(stage, [everyone], LAWS if law is None else (law,))
-    if not whole:
+    joint, reasons = _fit_groups(stage, [everyone], LAWS if law is None else (law,))
+    if not joint:
         raise ValueError("; ".join(reasons.values()))
-    aic = {family: _aic(laws) for family, laws in whole.items()}
-    best = _best(whole)
+    aic = {family: _aic(laws) for family, laws in joint.items()}
+    best = _best(joint)
 
     def fit_of(labels: Iterable[str], members: Iterable[Workers], laws: LawsByFamily, **tests: Any) -> StageFit:
         groups = tuple(map(Group, labels, members, laws[_best(laws)]))
         return StageFit(groups, aic, reasons, **tests, alternatives=alternatives(laws) if law is None else ())
 
-    of_all = fit_of([""], [everyone], whole)
+    of_all = fit_of([""], [everyone], joint)
     counts = np.bincount(stage.worker, minlength=workers)
     if not by_worker or workers == 1 or counts.min() < LEAST_PER_WORKER:
         return of_all
     likely = sorted(aic, key=aic.__getitem__)[:MOST_LIKELY] + [name for name in OFTEN_HIDDEN if name in aic]
     singles = [(w,) for w in everyone]
-    each, _ = _fit_groups(stage, singles, dict.fromkeys(likely))
-    if not each:
+    separate, _ = _fit_groups(stage, singles, dict.fromkeys(likely))
+    if not separate:
         return of_all
-    p_equal = _p_value(stage, [everyone], whole, each)
+    p_equal = _p_value(stage, [everyone], joint, separate)
     if p_equal >= SIGNIFICANT:
         return replace(of_all, p_equal=p_equal)
-    members, classes = _classes(stage, workers, _best(each), whole) if workers > 2 else ((), {})
-    p_classes = _p_value(stage, members, classes, each) if classes else None
-    least = min(aic[best], _aic(each[_best(each)]))
+    members, classes = _classes(stage, workers, _best(separate), joint) if workers > 2 else ((), {})
+    p_classes = _p_value(stage, members, classes, separate) if classes else None
+    least = min(aic[best], _aic(separate[_best(separate)]))
     if p_classes is not None and (p_classes >= SIGNIFICANT or _aic(classes[_best(classes)]) <= least):
         return fit_of(("fast", "slow"), members, classes, p_equal=p_equal, p_classes=p_classes)
     if aic[best] <= least:  # There are too few jobs for a finer model.
         return replace(of_all, p_equal=p_equal, p_classes=p_classes)
-    return fit_of([f"[{w}]" for w in everyone], singles, each, p_equal=p_equal, p_classes=p_classes)
+    return fit_of([f"[{w}]" for w in everyone], singles, separate, p_equal=p_equal, p_classes=p_classes)
 
 
 def named_laws(law: Any, stages: Sequence[str]) -> dict[str, str]:
@@ -427,21 +427,21 @@ def _by_worker(stage: Stage, estimate: Estimate, workers: int) -> FloatArray:
     law: object = estimate.law
     densities = law.log_density(stage.durations)  # type: ignore[attr-defined]
     unfinished = np.maximum(log_outlasted(law, stage.censored), -1e300)
-    whole = np.bincount(stage.worker, np.maximum(densities, -1e300), workers)
-    return np.asarray(whole + np.bincount(stage.censored_worker, unfinished, workers), np.float64)
+    finished = np.bincount(stage.worker, np.maximum(densities, -1e300), workers)
+    return np.asarray(finished + np.bincount(stage.censored_worker, unfinished, workers), np.float64)
 
 
-def _p_value(stage: Stage, members: Sequence[Workers], together: LawsByFamily, each: LawsByFamily) -> float:
+def _p_value(stage: Stage, members: Sequence[Workers], joint: LawsByFamily, separate: LawsByFamily) -> float:
     """Compute the p-value of one law for each of some groups of workers, against one for each worker."""
     from scipy.stats import chi2
 
-    whole, apart = _best(together), _best(each)
-    if apart not in together or _aic(together[whole]) <= _aic(each[apart]):
-        laws = [(estimate.law, stage.of(group)) for group, estimate in zip(members, together[whole], strict=True)]
+    of_joint, of_separate = _best(joint), _best(separate)
+    if of_separate not in joint or _aic(joint[of_joint]) <= _aic(separate[of_separate]):
+        laws = [(estimate.law, stage.of(group)) for group, estimate in zip(members, joint[of_joint], strict=True)]
         return test_equality(evaluate_laws(stage, laws, "cdf"), stage.worker)
     # By Wilks, and by Hogg for ends, twice the gain is chi-squared, with the degrees of freedom of the additional laws.
-    gain = _gain(each[apart], together[apart])
-    return float(chi2.sf(max(gain, 0.0), (len(each[apart]) - len(members)) * degrees(apart)))
+    gain = _gain(separate[of_separate], joint[of_separate])
+    return float(chi2.sf(max(gain, 0.0), (len(separate[of_separate]) - len(members)) * degrees(of_separate)))
 
 
 def _gain(laws: Sequence[Estimate], others: Sequence[Estimate]) -> float:

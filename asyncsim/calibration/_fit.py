@@ -339,6 +339,6 @@ class Fit:
             _ = repr(fit), fit.cluster, fit.parameters, fit.sample(1)
         except NotRebuilt as error:
             raise NotRebuilt(f"{where} cannot be loaded: {error} Or calibrate again.") from error
-        except Exception as error:  # whatever the values lead to, which no fit has
+        except Exception as error:  # Wrong values, which no fit has, may lead to any error of any law.
             raise ValueError(f"{where} is damaged: {error!r}. Calibrate again.") from error
         return fit

@@ -316,13 +316,13 @@ class Cluster(Checked):
         """Complete changes of fields: for another number of workers, a fleet's laws keep the shares of its classes."""
         workers, network = changes.get("workers", self.workers), changes.get("network", self.network)
         links = {name: getattr(network, name) for name in ("latency", "bandwidth", "upload_bandwidth")}
-        fitted = {name: fit_to_workers(name, each, workers) for name, each in links.items()}
-        if any(fitted[name] is not links[name] for name in links):
-            changes = {**changes, "network": replace(network, **fitted)}
-        local_steps = fit_to_workers("local_steps", changes.get("local_steps", self.local_steps), workers)
-        if local_steps is not self.local_steps:
-            changes = {**changes, "local_steps": local_steps}
-        return {**changes, "compute": fit_to_workers("compute", changes.get("compute", self.compute), workers)}
+        fitted = {name: fit_to_workers(name, link, workers) for name, link in links.items()}
+        by_worker = {name: changes.get(name, getattr(self, name)) for name in ("compute", "local_steps")}
+        return {
+            **changes,
+            "network": network if all(fitted[name] is links[name] for name in links) else replace(network, **fitted),
+            **{name: fit_to_workers(name, value, workers) for name, value in by_worker.items()},
+        }
 
     @property
     def laws(self) -> tuple[Delay | VariableSpeed, ...]:

@@ -16,7 +16,7 @@ def parse_kind(text: str, kind: str) -> Any:
     parse, refusal = _KINDS[kind]
     try:
         return parse(text)
-    except (ValueError, KeyError):
+    except (ValueError, KeyError):  # The parsers are the definition of the texts that they take.
         raise ValueError(f"{text!r} is {refusal}.") from None
 
 
@@ -47,12 +47,13 @@ def parse_law(text: str, setting: str = "law") -> Any:
         )
     try:
         return law(**{key: float(value) for key, value in arguments.items()})
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:  # Only the law knows which arguments it takes.
         raise ValueError(f"{text!r} is no law: {error}") from None
 
 
 def _parse_mean_or_law(text: str) -> float | str:
-    with suppress(ValueError):
+    """Return a mean, or the text of a law that is one: labels and names of folders show it as it was written."""
+    if text.partition(":")[0].strip() not in FAMILIES["delays"]:
         return float(text)
     parse_law(text)
     return text
@@ -60,7 +61,7 @@ def _parse_mean_or_law(text: str) -> float | str:
 
 def parse_whole(text: str) -> int:
     """Return the whole number that a text is, which may be written as 1e7 or 100.0."""
-    with suppress(ValueError):
+    with suppress(ValueError):  # A float would keep sixteen digits, and only `int` knows its texts.
         return int(text)
     value = float(text)
     if not value.is_integer():

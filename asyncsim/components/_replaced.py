@@ -36,10 +36,15 @@ def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, 
     new = {name: value for name, value in values.items() if value is not getattr(component, name)}
     if not new:
         return component  # itself, so that its cached values are not computed again
-    alternatives = getattr(component, "alternatives", ())
-    removed = dict.fromkeys(alternatives) if new.keys() & set(alternatives) else {}
     adapt = getattr(component, "adapted", dict)
-    return _create(partial(dataclasses.replace, component), adapt({**removed, **new}), show, prefix)
+    arguments = adapt({**new, **dict.fromkeys(_replaced_alternatives(component, new))})
+    return _create(partial(dataclasses.replace, component), arguments, show, prefix)
+
+
+def _replaced_alternatives(component: Any, values: Values) -> set[str]:
+    """Return the arguments of a component or a class whose place another one takes, of which a value is given."""
+    alternatives = set(getattr(component, "alternatives", ()))
+    return alternatives - values.keys() if alternatives & values.keys() else set()
 
 
 def _create(make: Callable[..., Any], arguments: Values, show: Callable[[str], str], prefix: str) -> Any:
@@ -47,14 +52,11 @@ def _create(make: Callable[..., Any], arguments: Values, show: Callable[[str], s
     try:
         return make(**arguments)
     except ValueError as error:
-        name, path = next(((f"`{name}` ", f"{prefix}{name}") for name in arguments if _is_about(error, name)), ("", ""))
-        if not name or type(error) is not ValueError:
+        # Classes refuse their own arguments, also those of users, in messages that begin with the name of the argument.
+        name, is_about_one, rule = str(error).removeprefix("`").partition("` must ")
+        if type(error) is not ValueError or not is_about_one or name not in arguments:
             raise
-        raise ValueError(f"`{show(path)}` {str(error).removeprefix(name)}") from error
-
-
-def _is_about(error: ValueError, name: str) -> bool:
-    return str(error).startswith(f"`{name}` must ")
+        raise ValueError(f"`{show(f'{prefix}{name}')}` must {rule}") from error
 
 
 def _value_of(component: Any, name: str, changes: Values, show: Callable[[str], str], prefix: str) -> Any:
@@ -118,9 +120,7 @@ def _carry(
                 f"{show(path)} {name!r} does not accept the `{show(f'{path}.{argument}')}` {value!r} of "
                 f"{name_of(present, options)!r}; its default is used."
             )
-    # One of several alternatives replaces the others.
-    alternatives = getattr(kind, "alternatives", ())
-    removed = alternatives if values.keys() & set(alternatives) else ()
+    removed = _replaced_alternatives(kind, values)
     return {argument: value for argument, value in carried.items() if argument not in removed}
 
 

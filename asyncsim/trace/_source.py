@@ -107,8 +107,8 @@ class Contents:
         if start[:1] != "{":
             return "a CSV file"
         line = start.partition("\n")[0].rstrip()
-        if _is_object(line):
-            return "a JSON file" if all(isinstance(v, list | dict) for v in json.loads(line).values()) else "JSON lines"
+        if (first := _parse_object(line)) is not None:
+            return "a JSON file" if all(isinstance(value, list | dict) for value in first.values()) else "JSON lines"
         # The first line of JSON lines may be cut off or wrong, but that of a file in lines of its own is short.
         return "a JSON file" if len(line) == 1 or line.endswith((",", "[", "{")) else "JSON lines"
 
@@ -373,7 +373,7 @@ def _read_json_lines(contents: Contents) -> Source:
             lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
             number, line = next(islice(lines, row, None))
         # pandas reads some lines that the module does not.
-        return Location("line", number, json.loads(line) if _is_object(line) else {})
+        return Location("line", number, _parse_object(line) or {})
 
     return Source("JSON lines", _columns_of(frame), locate)
 
@@ -382,16 +382,18 @@ def _explain_lines(contents: Contents) -> TraceError:
     rule, remedy = "must have a JSON object in every line", "Correct or remove the line."
     with contents.open() as file:
         for number, line in enumerate(file, start=1):
-            if line.strip() and not _is_object(line):
+            if line.strip() and _parse_object(line) is None:
                 return TraceError(None, rule, remedy, row=number, unit="line", value=line.strip())
     return TraceError(None, rule, remedy, found="pandas cannot read it")
 
 
-def _is_object(line: str) -> bool:
+def _parse_object(line: str) -> dict[str, Any] | None:
+    """Return the JSON object of a line, or None if the line is none: to know is to parse it."""
     try:
-        return isinstance(json.loads(line), dict)
+        value = json.loads(line)
     except ValueError:
-        return False
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _read_json(contents: Contents) -> Source:

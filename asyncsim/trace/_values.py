@@ -71,13 +71,20 @@ def as_numbers(name: str, values: Any) -> NDArray[np.float64]:
     array = as_array(name, values)
     if array.dtype.kind in "cmM":
         raise TraceError(name, "must be a column of numbers", "Convert it.", found=f"got {array.dtype}")
+    if (floats := _as_floats(array)) is not None:
+        return floats
+    codes, texts = factorize(array)
+    numbers, bad = _parse_numbers(texts)
+    _require_all(name, bad, codes, texts, "must be a number")
+    return numbers[codes]
+
+
+def _as_floats(array: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Return an array as floats, or None if it has texts or objects that NumPy does not take for numbers."""
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        codes, texts = factorize(array)
-        numbers, bad = _parse_numbers(texts)
-        _require_all(name, bad, codes, texts, "must be a number")
-        return numbers[codes]
+        return None
 
 
 def as_texts(name: str, values: Any) -> tuple[NDArray[np.intp], list[str]]:
@@ -172,10 +179,9 @@ def _as_times(name: str, values: Any) -> tuple[NDArray[Any], tuple[str, ...]]:
     array = np.array(column.tolist()) if are_moments else column  # As objects they would be numbers of any unit.
     if array.dtype.kind in "biufmM":
         return array.astype(np.float64) if array.dtype.kind == "b" else array, ()
-    try:
-        return array.astype(np.float64), ()
-    except (TypeError, ValueError):
-        codes, texts = factorize(array)
+    if (floats := _as_floats(array)) is not None:
+        return floats, ()
+    codes, texts = factorize(array)
     return _parse_times(name, texts, codes)
 
 
@@ -253,10 +259,7 @@ def _is_missing(text: Any) -> bool:
 
 def _parse_numbers(texts: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return numbers, with NaN at the end for code -1, and which of the texts are neither numbers nor missing."""
-    try:
-        numbers = np.array([*map(float, texts)])
-    except (TypeError, ValueError):
-        numbers = np.array([_number(text) for text in texts], np.float64)
+    numbers = np.array([_number(text) for text in texts], np.float64)
     is_bad = [
         no_number and not _is_missing(text) for no_number, text in zip(np.isnan(numbers).tolist(), texts, strict=True)
     ]
@@ -264,6 +267,7 @@ def _parse_numbers(texts: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.bo
 
 
 def _number(text: Any) -> float:
+    """Return the number of a text or an object, or NaN if it is neither one for Python nor one of `WORDS`."""
     try:
         return float(text)
     except (TypeError, ValueError):
