@@ -23,16 +23,21 @@ function tableOf(lines) {
     else columns.push([place, place + 1]);
   }
   if (lines.length < 2 || columns.length < 2) return null;
+  const hasNumber = (row) => row.slice(1).some(isNumber);
   const rows = [];
   for (const line of lines) {
     const cells = columns.map(([start, end]) => line.slice(start, end).trim());
     const full = cells.findIndex(Boolean);
-    // A row with nothing but the rest of a cell goes on with the row above it.
-    if (rows.length && full > 0 && cells.filter(Boolean).length === 1) rows.at(-1)[full] += ` ${cells[full]}`;
+    // A row with nothing but the rest of a cell goes on with the row above it, and so does the second line of a head.
+    const isRest = full > 0 && (cells.filter(Boolean).length === 1 || (rows.length === 1 && !hasNumber(cells)));
+    if (rows.length && isRest) rows[rows.length - 1] = rows.at(-1).map((cell, column) => `${cell} ${cells[column]}`.trim());
     else rows.push(cells);
   }
-  const hasNumber = (row) => row.slice(1).some(isNumber);
-  const hasHead = rows.length > 1 && !hasNumber(rows[0]) && rows.slice(1).some(hasNumber);
+  // The first row is a head if it has a word above a column of numbers.
+  const hasHead = rows[0].some((cell, column) => {
+    const below = rows.slice(1).map((row) => row[column]).filter(Boolean);
+    return column && cell && !isNumber(cell) && below.length && below.every(isNumber);
+  });
   return hasHead ? { head: rows[0], rows: rows.slice(1) } : { rows };
 }
 

@@ -20,6 +20,18 @@ CASES = {  # text -> blocks
     "name     mean staleness  sd\nfirst              1.50   2\nsecond                   31": [
         {"head": ["name", "mean staleness", "sd"], "rows": [["first", "1.50", "2"], ["second", "", "31"]]}
     ],
+    "row    seconds per   outer step\n       window\n1      1.5           0.7\n2      1.6           0.9": [
+        {"head": ["row", "seconds per window", "outer step"], "rows": [["1", "1.5", "0.7"], ["2", "1.6", "0.9"]]}
+    ],
+    "row    seconds per   outer\n       window        step\n1      1.5           0.7\n2      1.6           0.9": [
+        {"head": ["row", "seconds per window", "outer step"], "rows": [["1", "1.5", "0.7"], ["2", "1.6", "0.9"]]}
+    ],
+    "name  estimate  5 %  95 %\nmean  0.197     .18  .21\ncv    0.4       .38  .42": [
+        {
+            "head": ["name", "estimate", "5 %", "95 %"],
+            "rows": [["mean", "0.197", ".18", ".21"], ["cv", "0.4", ".38", ".42"]],
+        }
+    ],
     "commits  600  replayed\nstuck    no   no fall": [
         {"rows": [["commits", "600", "replayed"], ["stuck", "no", "no fall"]]}
     ],

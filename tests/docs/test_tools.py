@@ -179,20 +179,6 @@ TABLE = """
 """
 
 
-@pytest.mark.parametrize(("why", "is_wide"), [("it reads ahead of all of the other workers", True), ("fast", False)])
-def test_only_tables_of_sentences_become_cards_with_named_cells(tools, why, is_wide):
-    docutils = pytest.importorskip("docutils.core", reason="the extra `docs` is not installed")
-    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
-    doctree = docutils.publish_doctree(TABLE.format(why=why))
-    before = doctree.astext()
-    tools("tables").name_columns(None, doctree)
-    table = next(node for node in doctree.findall() if node.tagname == "table")
-    cells = [entry.astext().split("\n\n") for entry in table.findall() if entry.tagname == "entry"][3:]
-    assert ("cards" in table["classes"]) == is_wide
-    assert cells == ([["momentum"], ["take", "dana"], ["why", why]] if is_wide else [["momentum"], ["dana"], [why]])
-    assert is_wide or doctree.astext() == before
-
-
 @pytest.mark.parametrize(
     ("cell", "pieces"),
     [
