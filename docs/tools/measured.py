@@ -87,7 +87,7 @@ def by_workers(fleets: dict[str, str]) -> Any:
     for fleet, label in fleets.items():
         of = {n: limits[f"{n}, {fleet}"].mean for n in workers}
         ratios = (f"÷ {of[few] / of[many]:.1f}" for few, many in pairs)
-        lines.append([label, *(f"{value:.3f}" for value in of.values()), *ratios])
+        lines.append([label, *(f"{value:.3g}" for value in of.values()), *ratios])
     return markdown(lines)
 
 
