@@ -6,36 +6,7 @@ others that a library's own arguments do not decide.
 Neighbours use `_ledger` (one row per sample, and its summary) and `_presets` (which arguments each function decides).
 """
 
-from asyncsim.cluster.rollouts._presets import (
-    areal,
-    blocking_queue,
-    nemo_rl,
-    openrlhf,
-    prime_rl,
-    queue,
-    roll,
-    skyrl,
-    slime,
-    tinker,
-    tinker_ahead,
-    torchtitan,
-    trl,
-    verl,
-)
+import lazy_loader
 
-__all__ = [
-    "areal",
-    "blocking_queue",
-    "nemo_rl",
-    "openrlhf",
-    "prime_rl",
-    "queue",
-    "roll",
-    "skyrl",
-    "slime",
-    "tinker",
-    "tinker_ahead",
-    "torchtitan",
-    "trl",
-    "verl",
-]
+# `__init__.pyi` lists the public names. Each is imported when it is first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

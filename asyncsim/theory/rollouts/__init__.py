@@ -7,56 +7,7 @@ the trainer is the bottleneck where ρ > 1. Staleness τ counts versions from a 
 Neighbours use `_admission` (orders in which a step never waits for a certain group).
 """
 
-from asyncsim.theory.rollouts._admission import (
-    Split,
-    ThroughputBounds,
-    best_split,
-    conserved_staleness,
-    in_order_period,
-    in_order_steps,
-    largest_staleness,
-    longest_over_mean,
-    paused_period,
-    split_period,
-    staleness_bound,
-    synchronous_period,
-    throughput_bounds,
-    token_lag,
-    versions_per_sample,
-)
-from asyncsim.theory.rollouts._queue import (
-    AgeCutoff,
-    BoundedQueue,
-    Fluid,
-    UnboundedQueue,
-    age_cutoff,
-    bounded_queue,
-    fluid,
-    unbounded_queue,
-)
+import lazy_loader
 
-__all__ = [
-    "AgeCutoff",
-    "BoundedQueue",
-    "Fluid",
-    "Split",
-    "ThroughputBounds",
-    "UnboundedQueue",
-    "age_cutoff",
-    "best_split",
-    "bounded_queue",
-    "conserved_staleness",
-    "fluid",
-    "in_order_period",
-    "in_order_steps",
-    "largest_staleness",
-    "longest_over_mean",
-    "paused_period",
-    "split_period",
-    "staleness_bound",
-    "synchronous_period",
-    "throughput_bounds",
-    "token_lag",
-    "unbounded_queue",
-    "versions_per_sample",
-]
+# `__init__.pyi` lists the public names. Each is imported when it is first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
