@@ -65,8 +65,8 @@ def log_doubt(layers: Layers, fake: jax.Array) -> jax.Array:
 
 def scores(proposal: Proposal, theta: jax.Array) -> Proposal:
     """Compute (m, p) ∂ log q / ∂μ = (θ - μ) / σ² and ∂ log q / ∂ log σ = ((θ - μ) / σ)² - 1."""
-    away = (theta - proposal.mean) / jnp.exp(proposal.log_sd)
-    return Proposal(away / jnp.exp(proposal.log_sd), away * away - 1)
+    deviation = (theta - proposal.mean) / jnp.exp(proposal.log_sd)
+    return Proposal(deviation / jnp.exp(proposal.log_sd), deviation * deviation - 1)
 
 
 def proposal_gradient(proposal: Proposal, theta: jax.Array, cost: jax.Array, entropy: float, baseline: str) -> Proposal:

@@ -185,7 +185,7 @@ def _value(model: Model, terms: Terms, frame: Frame) -> Any:
     def value(x: FloatArray) -> float:
         try:
             cluster = model.cluster(frame.values(x).values())
-        except ValueError:
+        except ValueError:  # Only `build` knows where it fails.
             return NO_CLUSTER
         return log_likelihood(terms, cluster) if cluster.workers == workers else NO_CLUSTER
 
@@ -201,8 +201,8 @@ def _others(
     error[error > HALF * FLAT_SD] = np.inf
     for other in sorted(maxima, key=lambda peak: -peak.height):
         values = search.values(other.at)
-        away = np.abs(frame.to(values) - shape.at) / error
-        if other.height > maximum.height - OTHER_PEAK and (away > SEPARATION).any():
+        distance = np.abs(frame.to(values) - shape.at) / error
+        if other.height > maximum.height - OTHER_PEAK and (distance > SEPARATION).any():
             return (values,)
     return ()
 
@@ -310,6 +310,7 @@ def _require_densities(terms: Terms, cluster: Cluster) -> None:
         for law in {id(law): law for law in laws if not is_constant(law)}.values():
             try:
                 law.log_density(np.array([law.mean]))
+            # A law of the user's may have the method, and have no density.
             except (AttributeError, TypeError, NotImplementedError, ValueError) as error:
                 raise ValueError(
                     f"`model` gives {name} a law without density, {brief(law)}. Give its parts laws with spread, "

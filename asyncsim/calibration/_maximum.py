@@ -63,8 +63,8 @@ def maximise(value: Value, start: FloatArray, low: FloatArray, high: FloatArray)
     loss = lambda x: -value(x)  # noqa: E731
     if len(start) <= SIMPLEX_COORDINATES:
         # The point and, in each coordinate, one a tenth of a width away from it, to the side where there is more room.
-        away = np.where(high - start >= start - low, 1, -1) * np.minimum(0.1, (high - low) / 4)
-        simplex = {"initial_simplex": np.vstack([start, start + np.diag(away)])}
+        steps = np.where(high - start >= start - low, 1, -1) * np.minimum(0.1, (high - low) / 4)
+        simplex = {"initial_simplex": np.vstack([start, start + np.diag(steps)])}
         options = {"maxfev": PER_COORDINATE * len(start), "xatol": 1e-6, "fatol": 1e-4, "adaptive": len(start) > 2}
         at = minimize(loss, at, method="Nelder-Mead", bounds=ends, options={**options, **simplex}).x
     options = {"maxiter": 200, "ftol": 1e-14, "gtol": 1e-4, "finite_diff_rel_step": SLOPE}
@@ -174,20 +174,20 @@ class Shape(NamedTuple):
 
     def draw(self, generator: np.random.Generator, count: int, low: FloatArray, high: FloatArray) -> FloatArray:
         """Draw (count, p) from exp(g·δ - ½ δ·H·δ) within the bounds: first at active bounds, then the others."""
-        away = np.zeros((count, len(self.at)))
+        deviations = np.zeros((count, len(self.at)))
         inner, outer = self.inner, [bound.place for bound in self.active]
         if outer:
-            away[:, outer] = self._one_sided(generator, count, outer, low, high)
+            deviations[:, outer] = self._one_sided(generator, count, outer, low, high)
         if inner:
             across = self.information[np.ix_(inner, outer)]
-            centre = -(away[:, outer] @ across.T) @ self.covariance if outer else np.zeros((count, len(inner)))
+            centre = -(deviations[:, outer] @ across.T) @ self.covariance if outer else np.zeros((count, len(inner)))
             spread = np.linalg.cholesky(self.covariance)
-            away[:, inner] = centre + generator.standard_normal((count, len(inner))) @ spread.T
+            deviations[:, inner] = centre + generator.standard_normal((count, len(inner))) @ spread.T
             for _ in range(ROUNDS):  # Draws out of bounds are repeated.
-                out = ((self.at + away < low) | (self.at + away > high))[:, inner].any(axis=1)
+                out = ((self.at + deviations < low) | (self.at + deviations > high))[:, inner].any(axis=1)
                 fresh = centre + generator.standard_normal((count, len(inner))) @ spread.T
-                away[np.ix_(np.flatnonzero(out), np.array(inner))] = fresh[out]
-        return np.clip(self.at + away, low, high)
+                deviations[np.ix_(np.flatnonzero(out), np.array(inner))] = fresh[out]
+        return np.clip(self.at + deviations, low, high)
 
     def _one_sided(
         self, generator: np.random.Generator, count: int, outer: list[int], low: FloatArray, high: FloatArray

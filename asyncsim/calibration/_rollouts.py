@@ -276,7 +276,7 @@ def _fit_longest(family: str, stage: Stage, samples: int) -> Estimate:
         try:
             law = _Longest(build_law(family, np.exp(x).tolist()), samples)
             value = -log_likelihood(law, stage.durations, stage.censored)
-        except (ValueError, OverflowError, ZeroDivisionError):
+        except (ValueError, OverflowError, ZeroDivisionError):  # A law refuses arguments in no other way.
             return 1e300
         return value if math.isfinite(value) else 1e300
 

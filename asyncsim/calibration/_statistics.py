@@ -192,7 +192,7 @@ def compare_jointly(log: dict[str, float], replicates: Sequence[dict[str, float]
 
     count = len(replicates)
     values = np.array([[statistics[name] for name in log] for statistics in replicates])
-    away = np.array(list(log.values())) - values.mean(axis=0)
+    difference = np.array(list(log.values())) - values.mean(axis=0)
     spread = values.std(axis=0, ddof=1)
     varies = spread > LEAST_SPREAD * np.abs(values.mean(axis=0))
     centred = (values - values.mean(axis=0))[:, varies] / spread[varies]
@@ -200,7 +200,7 @@ def compare_jointly(log: dict[str, float], replicates: Sequence[dict[str, float]
     used = min(int((sizes > COLLINEAR * sizes.max(initial=0.0)).sum()), count // PER_DIRECTION)
     if not used:
         return Check(0.0, 0.0, 0.0, 1.0)
-    scores = directions[:used] @ (away[varies] / spread[varies]) * np.sqrt(count - 1) / sizes[:used]
+    scores = directions[:used] @ (difference[varies] / spread[varies]) * np.sqrt(count - 1) / sizes[:used]
     square = float(scores @ scores)
     # The T² of each replicate among the others follows from all of them by the formula for a row that is left out.
     within = (count - 1) * (rotated[:, :used] ** 2).sum(axis=1)
@@ -282,6 +282,8 @@ def _quantiles(name: str, values: Any, shares: tuple[float, ...], unit: float = 
 
 def _autocorrelation(values: Any) -> float:
     """Compute the correlation of successive values, 0 where they do not vary."""
-    away = values - values.mean()
-    square = float(away @ away)
-    return float(away[1:] @ away[:-1]) / square if square > ROUNDING * len(values) * float(values @ values) else 0.0
+    centred = values - values.mean()
+    square = float(centred @ centred)
+    return (
+        float(centred[1:] @ centred[:-1]) / square if square > ROUNDING * len(values) * float(values @ values) else 0.0
+    )

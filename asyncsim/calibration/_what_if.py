@@ -69,12 +69,7 @@ ENDS = ("", "_low", "_high")  # of the names of an `Interval`'s numbers, in its 
 
 @checked
 def what_if(
-    fit: Fit,
-    values: Sequence[float],
-    *,
-    add: Mapping[str, int] | None = None,
-    draws: int = 16,
-    seed: int = 0,
+    fit: Fit, values: Sequence[float], *, add: Mapping[str, int] | None = None, draws: int = 16, seed: int = 0
 ) -> dict[str, NDArray[np.float64]]:
     """Predict throughput and staleness for numbers of workers or, for rollouts, speed and staleness for leads.
 

@@ -191,7 +191,7 @@ def parse_sizes(text: str | None) -> list[int]:
     """Return the numbers of workers in a flag, none without one."""
     remedy = "Separate whole numbers by commas: 12,16,24."
     try:
-        sizes = [parse_whole(part) for part in (text or "").split(",")] if text is not None else []
+        sizes = [] if text is None else list(map(parse_whole, text.split(",")))
     except ValueError:
         raise ValueError(f"`workers` must be numbers of workers; got {brief(text)}. {remedy}") from None
     return sorted({require_count("workers", size, remedy=remedy) for size in sizes})
@@ -201,18 +201,17 @@ def parse_added(text: str | None) -> dict[str, int] | None:
     """Return the numbers of workers that join, by class, None without a flag."""
     if text is None:
         return None
-    remedy = "Write classes with their numbers: fast=12,slow=4."
-    joining: dict[str, int] = {}
-    for part in text.split(","):
-        name, equals, number = part.rpartition("=")
-        try:
-            count = parse_whole(number)
-        except ValueError:
-            count, equals = 0, ""
-        if not equals or not name.strip() or name.strip() in joining:
-            raise ValueError(f"`add` must be numbers of workers by class, each class once; got {brief(text)}. {remedy}")
-        joining[name.strip()] = require_count(f"add of {name.strip()!r}", count, remedy="Add one worker or more.")
-    return joining
+    parts = [part.rpartition("=") for part in text.split(",")]
+    names = [name.strip() for name, _, _ in parts]
+    try:
+        counts = [parse_whole(number) for _, _, number in parts]
+    except ValueError:
+        counts = []
+    if not counts or not all(names) or len({*names}) < len(names):
+        remedy = "Write classes with their numbers: fast=12,slow=4."
+        raise ValueError(f"`add` must be numbers of workers by class, each class once; got {brief(text)}. {remedy}")
+    joining = dict(zip(names, counts, strict=True))
+    return {name: require_count(f"add of {name!r}", joining[name], remedy="Add one worker or more.") for name in names}
 
 
 def require_writable(folder: Path) -> None:

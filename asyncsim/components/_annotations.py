@@ -44,7 +44,7 @@ def annotations_of(constructor: Any) -> dict[str, Any]:
     """Return name -> annotation, also where annotations are text, unless only a type checker knows a name."""
     try:
         return typing.get_type_hints(constructor, include_extras=True)
-    except (NameError, TypeError):
+    except (NameError, TypeError):  # Python evaluates annotations as a whole, and says in no other way that it cannot.
         return {}
 
 

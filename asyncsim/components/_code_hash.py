@@ -52,10 +52,8 @@ BUILT_ON = (*NUMBERS_AND_TEXT[4:], tuple, list, dict, set, frozenset, BaseExcept
 DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
 METHOD_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
-WRAPPERS: tuple[Any, ...] = (
-    type(jax.jit(abs)),
-    type(functools.lru_cache(abs)),
-)  # of C: their function is all that they consist of
+# Wrappers written in C: their function is all that they consist of.
+WRAPPERS: tuple[Any, ...] = (type(jax.jit(abs)), type(functools.lru_cache(abs)))
 NOTES_OF_PYTHON = {  # attributes of a class or a function that nothing computes with, or that other parts follow from
     *("__abstractmethods__", "__annotate_func__", "__annotations__", "__annotations_cache__", "__dataclass_fields__"),
     *("__dataclass_params__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__parameters__", "__qualname__"),

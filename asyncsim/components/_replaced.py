@@ -43,7 +43,7 @@ def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, 
 
 def _replaced_alternatives(component: Any, values: Values) -> set[str]:
     """Return the arguments of a component or a class whose place another one takes, of which a value is given."""
-    alternatives = set(getattr(component, "alternatives", ()))
+    alternatives: set[str] = set(getattr(component, "alternatives", ()))
     return alternatives - values.keys() if alternatives & values.keys() else set()
 
 

@@ -351,7 +351,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         try:
             versions = {"version": FORMAT_VERSION, "oldest": OLDEST_FORMAT}
             read = npz.read(path, needed, optional=OPTIONAL, kind="trace", **versions)
-        except ValueError:
+        except ValueError:  # A file is looked at as a log only where it is no trace, because that takes it whole.
             with reworded(lambda error: error.replace(source=source)):
                 logs.refuse_log(contents_of(path))
             raise

@@ -124,13 +124,11 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
     ) -> None:
         changes = {key: value for key, value in flags.items() if value is not None and key not in SWEEP_OPTIONS}
         with wrong_usage():
-            # Values are read as fields of the changed scenario, unless that one lacks a varied field.
-            named = base
-            with suppress(ValueError):
-                named = base.override(**changes)
+            common = override_or_none(base, changes)
+            named = base if common is None else common
             axes = {**parse_cases(named, case), **parse_axes("--grid", named, grid, parse_values)}
             draws = parse_axes("--sample", named, sample, parse_draw)
-            changed = changed_scenario(base, changes, axes, draws)
+            changed = override_with_varied(base, changes, axes, draws) if common is None else common
             draws_per_case = number_of_draws(count, axes, draws)
             runs = math.prod(len(grids.alternatives(name, values)) for name, values in axes.items()) * draws_per_case
             place = open_store(store or default)
@@ -202,23 +200,28 @@ def make_scenarios(
     return tuple(scenario for each in drawn for scenario in grids.grid(each, **rest)) if rest else drawn
 
 
-def changed_scenario(
-    base: Scenario, changes: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], draws: Mapping[str, Any]
-) -> Scenario:
-    """Return the scenario with the settings that all runs have in common."""
+def override_or_none(base: Scenario, changes: Mapping[str, Any]) -> Scenario | None:
+    """Return the scenario with the settings that all runs have in common, or None if they do not fit without others."""
     try:
         return base.override(**changes)
-    except ValueError:
-        # A setting may belong to a rule or a law that only a varied field brings, so each gets some value.
-        examples: dict[str, Any] = {}
-        for name, source in (*axes.items(), *draws.items()):
-            if isinstance(source, Mapping):  # Of the cases, some may lack the changes.
-                continue
-            some = source.sample(np.random.default_rng(0), 1).item() if isinstance(source, Prior) else source[0]
-            examples |= {} if name in changes else {name: some}
-        if not examples or not changes:
-            raise
-        return base.override(**changes, **examples)
+    except ValueError:  # To know whether settings fit together is to build what they describe.
+        return None
+
+
+def override_with_varied(
+    base: Scenario, changes: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], draws: Mapping[str, Any]
+) -> Scenario:
+    """Return the scenario with the settings that all runs have in common, and with some value of each varied field.
+
+    A setting may belong to a rule or a law that only a varied field brings.
+    """
+    varied = {name: source for name, source in {**axes, **draws}.items() if name not in changes}
+    examples = {
+        name: source.sample(np.random.default_rng(0), 1).item() if isinstance(source, Prior) else source[0]
+        for name, source in varied.items()
+        if not isinstance(source, Mapping)  # Of the cases, some may lack the changes.
+    }
+    return base.override(**changes, **examples)
 
 
 class Cost(NamedTuple):
