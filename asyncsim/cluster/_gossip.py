@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from asyncsim._checks import brief, require_count, require_one_of
 from asyncsim.cluster import graphs, protocols
-from asyncsim.cluster._events import run_until
+from asyncsim.cluster._events import Report, run_until
 from asyncsim.cluster._messages import InRounds, InTurn, RoundEnds
 from asyncsim.cluster._model import CHOICE_OF_LAW, Cluster, Network, brief_part
 from asyncsim.cluster._random_streams import Purpose, stream
@@ -165,12 +165,7 @@ class Gossip(Checked):
         return replace(self.around_a_server(), network=self.network)
 
     def simulate(
-        self,
-        *,
-        commits: int | None = None,
-        seconds: float | None = None,
-        seed: int = 0,
-        progress: Callable[..., None] | None = None,
+        self, *, commits: int | None = None, seconds: float | None = None, seed: int = 0, progress: Report | None = None
     ) -> Trace:
         """Make the trace for `asyncsim.simulate`, which checks the arguments."""
         if self.network.is_instant and not self._waits_in_groups:
@@ -185,9 +180,7 @@ class Gossip(Checked):
     def _waits_in_groups(self) -> bool:
         return isinstance(self.graph, graphs.RandomGroups) and self.exchange == "adapt_then_combine"
 
-    def _with_messages(
-        self, commits: int | None, seconds: float | None, seed: int, report: Callable[..., None] | None
-    ) -> Trace:
+    def _with_messages(self, commits: int | None, seconds: float | None, seed: int, report: Report | None) -> Trace:
         """Return the trace of exchanges that take time."""
         cluster = self.around_a_server()
         local_steps = None

@@ -6,7 +6,7 @@ commits.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Annotated, Any, NamedTuple
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from asyncsim._checks import brief, require_count
 from asyncsim._metrics import counted
+from asyncsim.cluster._events import Report
 from asyncsim.cluster._model import Cluster, Network
 from asyncsim.cluster._random_streams import Purpose
 from asyncsim.cluster._simulation import simulate
@@ -166,12 +167,7 @@ class Hierarchy(Checked):
         return Cluster(len(self.regions), laws or Constant(1.0), network=self.network)
 
     def simulate(
-        self,
-        *,
-        commits: int | None = None,
-        seconds: float | None = None,
-        seed: int = 0,
-        progress: Callable[..., None] | None = None,
+        self, *, commits: int | None = None, seconds: float | None = None, seed: int = 0, progress: Report | None = None
     ) -> Trace:
         """Make the trace for `asyncsim.simulate`, which checks the arguments."""
         del progress

@@ -107,36 +107,22 @@ class Replayer:
     ) -> None:
         self.version = code.version_of(rule=rule, workload=workload, record=own_measures(record or ()))
         with code.traced_as(self.version):
-            self._prepare(trace, rule, workload, seed, record, commits, resume, lanes)
-
-    def _prepare(
-        self,
-        trace: Trace,
-        rule: Rule,
-        workload: Workload,
-        seed: int | Sequence[int],
-        record: Record | None,
-        commits: int | None,
-        resume: Run | None,
-        lanes: int | None,
-    ) -> None:
-        workload.require_workers(trace.computing)
-        original, (rule, trace) = trace, bind(rule, trace)
-        warn_of_lacking_rounds(rule, original)
-        self.plan = make_plan(trace, workload.counts, workload.asks_behaviour)
-        self.rule = rule
-        self.workload = workload
-        self.resume = resume
-        self.seed, self.seeds = preconditions.require_seeds(seed, rule)
-        self.total = preconditions.require_commits(commits, len(trace))
-        self.user_code = hash_user_code(rule, workload, () if record is None else record)
-        first, draws, drawn, self.metrics, self.each = _tried(workload, jnp.result_type(float).name, self.user_code)
-        self.params = Packing.of(first).seen_by(rule)
-        self.uses_keys = draws or rule.draws
-        self.groups = groups_of(workload, trace, first)
-        self._choose_records(record, trace.workers)
-        self._lay_out(trace, drawn, lanes)
-        self._begin()
+            workload.require_workers(trace.computing)
+            self.rule, bound = bind(rule, trace)
+            warn_of_lacking_rounds(self.rule, trace)
+            self.plan = make_plan(bound, workload.counts, workload.asks_behaviour)
+            self.workload = workload
+            self.resume = resume
+            self.seed, self.seeds = preconditions.require_seeds(seed, self.rule)
+            self.total = preconditions.require_commits(commits, len(bound))
+            self.user_code = hash_user_code(self.rule, workload, () if record is None else record)
+            first, draws, drawn, self.metrics, self.each = _tried(workload, jnp.result_type(float).name, self.user_code)
+            self.params = Packing.of(first).seen_by(self.rule)
+            self.uses_keys = draws or self.rule.draws
+            self.groups = groups_of(workload, bound, first)
+            self._choose_records(record, bound.workers)
+            self._lay_out(bound, drawn, lanes)
+            self._begin()
 
     def _choose_records(self, record: Record | None, workers: int) -> None:
         """Decide which quantities the program records, and refuse a resumed run that is another one."""

@@ -7,12 +7,12 @@ from asyncsim._checks import brief
 from asyncsim.rules._asynchronous import Downpour
 from asyncsim.rules._local import Local
 from asyncsim.rules._momentum import DelayedNesterov
-from asyncsim.rules._rule import Params, Rule, Sent, State, View
+from asyncsim.rules._rule import Rule
 from asyncsim.rules._schedules import is_scheduled
-from asyncsim.rules._wrappers import AroundLocalSteps, WithProxy, Wrapper, layers
+from asyncsim.rules._wrappers import Transparent, WithProxy, Wrapper, layers
 
 
-class Hierarchical(AroundLocalSteps, named=False):
+class Hierarchical(Transparent, named=False):
     """A rule of the servers of regions, and another one of the global server.
 
     Workers and their region's server follow the rule, with a server state for each region. A region's server sends the
@@ -85,21 +85,6 @@ class Hierarchical(AroundLocalSteps, named=False):
         region = DelayedNesterov(0.2, momentum=0.9, interval=16)
         worker = Local(region, window=window, learning_rate=learning_rate, optimiser=optimiser)
         return cls(worker, DelayedNesterov(0.15, momentum=0.5, interval=2))
-
-    # The rule's workers and servers do not see the wrapper.
-
-    def start(self, params: Params) -> State:
-        return self.rule.start(params)
-
-    def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
-        return self.rule.local_step(params, gradient, state)
-
-    def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send what the rule sends."""
-        return self.rule.send(gradient, state, view)
-
-    def resume(self, central: Params, server: State, state: State, view: View) -> Params:
-        return self.rule.resume(central, server, state, view)
 
     @property
     def sees_vector(self) -> bool:

@@ -14,8 +14,8 @@ from asyncsim._trees import weakly_typed
 from asyncsim.components._families import Named
 from asyncsim.components._traced import Traced
 from asyncsim.rules._common import NotNegative
-from asyncsim.rules._rule import Params, Rule, Sent, State, View
-from asyncsim.rules._wrappers import AroundLocalSteps, layers
+from asyncsim.rules._rule import Rule
+from asyncsim.rules._wrappers import Transparent, layers
 
 STEP_SIZE = re.compile(r"(rule\.)*learning_rate")
 
@@ -123,7 +123,7 @@ class LinearDecay(Decay):
         return 1 - progress
 
 
-class Scheduled(AroundLocalSteps, named=False):
+class Scheduled(Transparent, named=False):
     """A rule whose step size follows a schedule of the server's steps.
 
     At version v of the server, η is `learning_rate` times f(v). The version counts the steps that the server has made,
@@ -174,24 +174,10 @@ class Scheduled(AroundLocalSteps, named=False):
 
     def at(self, version: Any) -> Rule:
         """Return the rule inside with its step size at a version of the server, which may be traced."""
+        # The engine calls the methods of this rule, and those of the wrapper only to learn shapes.
         path = min(_step_sizes(self.rule), key=len)
         factor = weakly_typed(self.by.of(jnp.asarray(version, float)))
         return self.rule.with_numbers({path: self.rule.numbers[path] * factor})
-
-    # The engine calls these of `at` instead, except to learn the shapes of states and messages.
-
-    def start(self, params: Params) -> State:
-        return self.rule.start(params)
-
-    def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
-        return self.rule.local_step(params, gradient, state)
-
-    def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send what the rule sends, at its full step size."""
-        return self.rule.send(gradient, state, view)
-
-    def resume(self, central: Params, server: State, state: State, view: View) -> Params:
-        return self.rule.resume(central, server, state, view)
 
 
 scheduled = Scheduled  # A wrapped rule reads as an action: `scheduled(rule, …)`.

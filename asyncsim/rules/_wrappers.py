@@ -110,6 +110,23 @@ class AroundLocalSteps(Wrapper, named=False):
         return params, WithOwn(inner, state.added)
 
 
+class Transparent(AroundLocalSteps, named=False):
+    """A rule around any other one, which the workers of that one do not see."""
+
+    def start(self, params: Params) -> State:
+        return self.rule.start(params)
+
+    def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
+        return self.rule.local_step(params, gradient, state)
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send what the rule sends."""
+        return self.rule.send(gradient, state, view)
+
+    def resume(self, central: Params, server: State, state: State, view: View) -> Params:
+        return self.rule.resume(central, server, state, view)
+
+
 def layers(rule: Rule) -> Iterator[Rule]:
     """Yield a rule, the rule that it contains, and so on."""
     yield rule
