@@ -51,12 +51,8 @@ KEYS = tuple(METRICS)
 NOTABLE = ("diverged_at", "stuck")  # which a table of many runs has only if one of them is so
 SHORT = ("final_loss", "test_accuracy", *NOTABLE)  # of a summary, where there is little room
 LONGEST = 60  # characters of the value of a field
-_DIRECTIONS = {
-    "accuracy": True,
-    "loss": False,
-    "perplexity": False,
-    "error": False,
-}  # word in the name of a metric of one's own
+# Word in the name of a metric of one's own -> whether larger is better.
+_DIRECTIONS = {"accuracy": True, "loss": False, "perplexity": False, "error": False}
 
 
 def metric(name: str) -> Metric:

@@ -68,7 +68,7 @@ def warn_of_idle_cores(lanes: int | None, workers: int, gradient_size: float, co
 def _say_that_cores_are_idle(count: int) -> None:
     warn(
         f"`replay` takes these gradients on one of {count} cores. Call `asyncsim.use_all_cores()` at the start of the "
-        "program to use all of them, or set JAX_NUM_CPU_DEVICES=1 to keep to one.",
+        "program to use all of them, or set JAX_NUM_CPU_DEVICES=1 to keep to one."
     )
 
 

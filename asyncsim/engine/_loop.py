@@ -29,14 +29,7 @@ from jax.sharding import PartitionSpec
 from asyncsim._trees import weakly_typed, widen
 from asyncsim.engine._chunks import Chunk, ChunkEvents, Schedule
 from asyncsim.engine._events import apply_commit, change, first_buffer, take_local_steps
-from asyncsim.engine._layout import (
-    Carry,
-    Layout,
-    Outer,
-    Problem,
-    first_row,
-    offsets_of,
-)
+from asyncsim.engine._layout import Carry, Layout, Outer, Problem, first_row, offsets_of
 from asyncsim.engine._plan import BUFFER, GROUPS, PULL, PUSHES, RESUME, VARIABLES, group_that_reads
 from asyncsim.engine._quantities import QUANTITIES, CommitView, measure
 from asyncsim.engine._rows import at, put_at, put_row, take_row, version_at

@@ -80,7 +80,7 @@ def warn_of_lacking_rounds(rule: Rule, trace: Trace) -> None:
     if rule.rounds and trace.workers > 1 and trace.steps == len(trace) and trace.variables == 1:
         warn(
             f"The rule {rule.name!r} is made for rounds in which every worker commits once, and `trace` has none: each "
-            "of its commits is a step. Simulate it with `protocols.Synchronous()`.",
+            "of its commits is a step. Simulate it with `protocols.Synchronous()`."
         )
 
 

@@ -45,9 +45,8 @@ LIBRARY = str(Path(__file__).parents[1])
 PACKAGES = "site-packages"  # where errors are raised, but mistakes are seldom made
 LONGEST = 100  # characters in which a pytree is described
 COLUMNS = ("seed", "commit", "worker", "time", "staleness", "loss")  # of `Run.to_columns`
-RESERVED = frozenset(
-    {*COLUMNS, *METRICS, *QUANTITIES, CONSENSUS, OUTPUTS, FINITE} - {*EVALUATIONS}
-)  # names that no metric may have
+# Names that no metric may have.
+RESERVED = frozenset({*COLUMNS, *METRICS, *QUANTITIES, CONSENSUS, OUTPUTS, FINITE} - {*EVALUATIONS})
 COMPILED = ("jit", "pjit")  # the primitive of a function under `jax.jit`, by versions of JAX
 SEPARATORS = frozenset(",=/\\:\0")  # in flags and in files
 VECTOR_HINT = " An elementwise rule receives all parameters as one vector; without `elementwise=True`, as your pytree."

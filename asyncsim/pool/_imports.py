@@ -25,12 +25,8 @@ from asyncsim.components._user_files import LIBRARY, hash_files, home_of_file, h
 
 MAIN = "__main__"
 ALIAS = "__mp_main__"  # the name of the main program where another process imports it, as in Python's multiprocessing
-PLAIN_METACLASSES = (
-    type,
-    ABCMeta,
-    EnumMeta,
-    type(type("Protocol", (), {})),
-)  # metaclasses of which cloudpickle makes classes
+# Metaclasses of which cloudpickle makes classes.
+PLAIN_METACLASSES = (type, ABCMeta, EnumMeta, type(type("Protocol", (), {})))
 HEAP = getattr(copyreg, "_HEAPTYPE", 1 << 9)  # flag of classes that Python code defines
 
 Reach = Callable[[str, dict[str, Any]], bytes]

@@ -30,12 +30,8 @@ COMPILED = "PjitFunction"  # the type of the functions that `jax.jit` returns
 CUSTOM = "custom_vjp"  # the type of JAX's functions with a derivative of their own, which copy by a call of the type
 COMPILED_ATTRIBUTES = ("__wrapped__", "__name__", "__qualname__", "__module__", "__doc__")
 MODULE_ATTRIBUTES = ("__builtins__", "__loader__", "__spec__", "__cached__")  # names that Python sets in every module
-TRAVEL_ERRORS = (
-    pickle.PicklingError,
-    AttributeError,
-    TypeError,
-    RecursionError,
-)  # errors of objects that cannot travel
+# Errors of objects that cannot travel.
+TRAVEL_ERRORS = (pickle.PicklingError, AttributeError, TypeError, RecursionError)
 
 Modules = Collection[types.ModuleType]
 

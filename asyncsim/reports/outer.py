@@ -107,10 +107,7 @@ def outer_report(question: OuterQuestion, progress: Progress | None = None) -> d
         "compute": repr(compute),
         "curvatures": [*map(float, question.curvatures)],
         "window_curvature": {"least": windows.least, "largest": windows.largest},
-        "predicted": {
-            "limit": limits,
-            "outer_step": {name: limit / windows.largest for name, limit in limits.items()},
-        },
+        "predicted": {"limit": limits, "outer_step": {name: limit / windows.largest for name, limit in limits.items()}},
         "simulated": {
             "limit": simulated.value,
             "limit_error": simulated.error,

@@ -29,16 +29,8 @@ FILE = "tags.json"
 FORMAT_VERSION = 1
 PATIENCE = 10.0  # seconds to wait for other processes, each of which takes milliseconds
 MOST_LETTERS = 100  # letters of a name
-INVISIBLE_CATEGORIES = (
-    "Cc",
-    "Cf",
-    "Cn",
-    "Co",
-    "Cs",
-    "Zl",
-    "Zp",
-    "Zs",
-)  # categories of letters that nobody sees, but blanks
+# Categories of letters that nobody sees. Only the usual blank, which is of the last one, may be in a name.
+INVISIBLE_CATEGORIES = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
 INVISIBLE_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # invisible letters of other categories
 MOST_SEARCHED = 2000  # folders in which one that has moved is looked for
 PRESENT, DANGLING, CHANGED = "there", "dangling", "changed"  # states of a tag

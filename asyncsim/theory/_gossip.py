@@ -187,10 +187,7 @@ def pair_noise_floor(kappa: Kappa, workers: Workers) -> GossipFloor:
     n = float(workers)
     pairs = n * (n - 1)
     change = np.array(
-        [
-            [((0.5 - kappa) ** 2 - 1.25) / n - (1 - kappa) / pairs, (1 - kappa) / pairs],
-            [kappa**2 / n, -2 * kappa / n],
-        ]
+        [[((0.5 - kappa) ** 2 - 1.25) / n - (1 - kappa) / pairs, (1 - kappa) / pairs], [kappa**2 / n, -2 * kappa / n]]
     )
     if not np.isfinite(change).all() or np.abs(np.linalg.eigvals(np.eye(2) + change)).max() >= 1:
         return GossipFloor(np.inf, np.inf)

@@ -101,11 +101,7 @@ def knee(compute_rate: Rate, service_rate: ServiceRate) -> float:
 
 @checked
 def mean_value_analysis(
-    *,
-    workers: Workers,
-    service: Delay,
-    delays: Sequence[Delay],
-    slots: _Slots = 1,
+    *, workers: Workers, service: Delay, delays: Sequence[Delay], slots: _Slots = 1
 ) -> ClosedNetwork:
     """Return the exact long-run averages of workers that pass through delays and then one queue, again and again.
 

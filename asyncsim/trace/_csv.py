@@ -88,13 +88,7 @@ def read(
 
 
 def _read_commits(
-    make: type[AnyTrace],
-    path: Path,
-    log: Log,
-    workers: int | None,
-    start: Start,
-    resume: str,
-    unit: str,
+    make: type[AnyTrace], path: Path, log: Log, workers: int | None, start: Start, resume: str, unit: str
 ) -> AnyTrace:
     with reworded(log.with_location):
         of_log = read_columns(log, workers, start, unit)

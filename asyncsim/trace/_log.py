@@ -67,10 +67,7 @@ def _as_text(cell: Any) -> str:
 
 
 def read_log(
-    contents: Contents,
-    names: Mapping[str, str] | None,
-    accepted: Collection[str],
-    of_rollouts: Collection[str] = (),
+    contents: Contents, names: Mapping[str, str] | None, accepted: Collection[str], of_rollouts: Collection[str] = ()
 ) -> Log:
     """Read the log in a file.
 

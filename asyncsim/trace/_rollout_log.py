@@ -7,15 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import require_one_of
-from asyncsim.trace._columns import (
-    COMMIT_COLUMNS,
-    Faults,
-    TimeColumn,
-    Unfinished,
-    refuse,
-    require_length,
-    reworded,
-)
+from asyncsim.trace._columns import COMMIT_COLUMNS, Faults, TimeColumn, Unfinished, refuse, require_length, reworded
 from asyncsim.trace._log import ROLLOUTS, Log, note_others, note_units, require_columns
 from asyncsim.trace._values import PER_SECOND, Times, as_numbers, as_seconds, start_in_seconds
 

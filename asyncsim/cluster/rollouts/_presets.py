@@ -74,11 +74,7 @@ def skyrl(*, max_staleness_steps: _Lead, **system: Any) -> Rollouts:
 
 @checked
 def verl(
-    *,
-    staleness_threshold: _Lead,
-    trigger_parameter_sync_step: _Steps = 1,
-    partial_rollout: bool = True,
-    **system: Any,
+    *, staleness_threshold: _Lead, trigger_parameter_sync_step: _Steps = 1, partial_rollout: bool = True, **system: Any
 ) -> Rollouts:
     """Make rollouts as verl's fully asynchronous policy trainer schedules them.
 
