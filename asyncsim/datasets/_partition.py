@@ -1,9 +1,9 @@
 """A data set shared out to workers: alike, by labels, by Dirichlet shares of the labels, or by quantity."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -235,7 +235,7 @@ class Partition(Dataset):
                 f"got {checks.brief(self.workers)}. Use fewer workers or more data."
             )
         if isinstance(self.by, str):
-            checks.require_one_of("by", self.by, choices=WAYS)
+            checks.require_one_of("by", self.by, choices=SHARINGS)
             if self.data.train_labels.ndim > 1 and self.by not in UNLABELLED:
                 raise ValueError(
                     f"`by` must be {' or '.join(map(repr, UNLABELLED))} for {self.data.name!r}, whose examples have a "
@@ -259,9 +259,8 @@ class Partition(Dataset):
         if labels.ndim > 1:  # Sequences are all alike where parts are filled up.
             labels = np.zeros(len(labels), np.int32)
         if isinstance(self.by, str):
-            of_all = {field.name for field in fields(Drawn)}
-            value = {f.name: getattr(self, f.name) for f in fields(SHARINGS[self.by]) if f.name not in of_all}
-            owner = filled(WAYS[self.by](rng, labels, self.workers, **value), labels, self.workers, self.least, rng)
+            drawn = cast(Drawn, sharing_of(self)).draw(rng, labels, self.workers)
+            owner = filled(drawn, labels, self.workers, self.least, rng)
         else:
             owner = np.asarray(self.by)
         return Parts(np.argsort(owner, kind="stable"), np.cumsum([0, *np.bincount(owner)]))
@@ -323,38 +322,6 @@ class Partition(Dataset):
 partition = Partition  # It reads as an action: `partition(data, …)`.
 
 
-def iid(rng: np.random.Generator, classes: np.ndarray, workers: int) -> np.ndarray:
-    """Return the owner of each example: sizes differ by at most one."""
-    return rng.permutation(np.arange(len(classes)) % workers)
-
-
-def by_dirichlet(rng: np.random.Generator, classes: np.ndarray, workers: int, alpha: float) -> np.ndarray:
-    owner = np.empty(len(classes), np.int64)
-    for examples in _of_each_label(rng, classes):
-        shares = rng.dirichlet(np.full(workers, alpha))
-        # With a tiny α, all gamma variables may be rounded to 0. Then one worker has all.
-        if not np.isfinite(shares).all():
-            shares = np.eye(workers)[rng.integers(workers)]
-        owner[examples] = _cut(shares, len(examples))
-    return owner
-
-
-def by_mixture(rng: np.random.Generator, classes: np.ndarray, workers: int, alpha: float) -> np.ndarray:
-    """Draw the owner of each example: equal parts, Dirichlet shares of the labels, balanced so that all are used."""
-    groups = list(_of_each_label(rng, classes))
-    sizes = np.bincount(np.arange(len(classes)) % workers)
-    totals = np.array([len(examples) for examples in groups])
-    shape = (workers, len(groups))
-    # Logarithms of gamma variables of shape α, by those of shape α + 1, do not underflow, however small α is.
-    logarithms = np.log(rng.gamma(alpha + 1, size=shape)) + np.log1p(-rng.random(shape)) / alpha
-    # The shuffle treats all workers alike.
-    counts = rng.permutation(_whole_table(_balanced(logarithms, sizes, totals), totals))
-    owner = np.empty(len(classes), np.int64)
-    for examples, of_label in zip(groups, counts.T, strict=True):
-        owner[examples] = np.repeat(np.arange(workers), of_label)
-    return owner
-
-
 def _balanced(logarithms: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Scale rows and columns of positive numbers to these sums of rows and, nearly, of columns."""
     logarithms = np.maximum(logarithms - logarithms.max(axis=1, keepdims=True), SMALLEST)
@@ -382,29 +349,6 @@ def _whole_table(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return counts
 
 
-def by_labels(rng: np.random.Generator, classes: np.ndarray, workers: int, labels: int) -> np.ndarray:
-    """Draw the owner of each example: as many labels per worker, each shared evenly by about as many workers."""
-    groups = list(_of_each_label(rng, classes))
-    owners: list[list[int]] = [[] for _ in groups]
-    for worker in rng.permutation(workers).tolist():
-        crowded = np.array([len(group) for group in owners]) + rng.random(len(groups))  # Ties are broken at random.
-        for label in np.argsort(crowded)[:labels].tolist():
-            owners[label].append(worker)
-    owner = np.empty(len(classes), np.int64)
-    for examples, of_label in zip(groups, owners, strict=True):
-        owner[examples] = np.array(of_label)[np.arange(len(examples)) % len(of_label)]
-    return owner
-
-
-def by_quantity(rng: np.random.Generator, classes: np.ndarray, workers: int, cv: float) -> np.ndarray:
-    """Return the owner of each example: alike, but for the sizes."""
-    if not cv:
-        return iid(rng, classes, workers)
-    amounts = rng.gamma(1 / cv**2, size=workers)
-    shares = amounts / amounts.sum() if amounts.sum() > 0 else np.eye(workers)[rng.integers(workers)]
-    return rng.permutation(_cut(shares, len(classes)))
-
-
 def filled(owner: np.ndarray, labels: np.ndarray, workers: int, least: int, rng: np.random.Generator) -> np.ndarray:
     """Return the owners when parts that are too small have been filled up from the largest, one label at a time."""
     owner = owner.copy()
@@ -418,15 +362,6 @@ def filled(owner: np.ndarray, labels: np.ndarray, workers: int, least: int, rng:
         sizes[poor] += len(moved)
         sizes[rich] -= len(moved)
     return owner
-
-
-WAYS: dict[str, Callable[..., np.ndarray]] = {
-    "dirichlet": by_dirichlet,
-    "mixture": by_mixture,
-    "labels": by_labels,
-    "quantity": by_quantity,
-    "iid": iid,
-}
 
 
 class Sharing(Component):
@@ -458,11 +393,19 @@ class Drawn(Sharing):
     least: Least = 1
     seed: Seed = 0
 
+    def draw(self, rng: np.random.Generator, classes: np.ndarray, workers: int) -> np.ndarray:
+        """Draw the (examples,) owners. Some workers may have fewer examples than `least`."""
+        raise NotImplementedError
+
 
 class IID(Drawn):
     """Equal parts of shuffled examples."""
 
     by = "iid"
+
+    def draw(self, rng: np.random.Generator, classes: np.ndarray, workers: int) -> np.ndarray:
+        """Draw parts whose sizes differ by at most one."""
+        return rng.permutation(np.arange(len(classes)) % workers)
 
 
 class Dirichlet(Drawn):
@@ -479,11 +422,36 @@ class Dirichlet(Drawn):
 
     by = "dirichlet"
 
+    def draw(self, rng: np.random.Generator, classes: np.ndarray, workers: int) -> np.ndarray:
+        owner = np.empty(len(classes), np.int64)
+        for examples in _of_each_label(rng, classes):
+            shares = rng.dirichlet(np.full(workers, self.alpha))
+            # With a tiny α, all gamma variables may be rounded to 0. Then one worker has all.
+            if not np.isfinite(shares).all():
+                shares = np.eye(workers)[rng.integers(workers)]
+            owner[examples] = _cut(shares, len(examples))
+        return owner
+
 
 class Mixture(Dirichlet):
     """Dirichlet shares of the labels in parts of one size."""
 
     by = "mixture"
+
+    def draw(self, rng: np.random.Generator, classes: np.ndarray, workers: int) -> np.ndarray:
+        """Draw equal parts with Dirichlet shares of the labels, balanced so that all examples are used."""
+        groups = list(_of_each_label(rng, classes))
+        sizes = np.bincount(np.arange(len(classes)) % workers)
+        totals = np.array([len(examples) for examples in groups])
+        shape = (workers, len(groups))
+        # Logarithms of gamma variables of shape α, by those of shape α + 1, do not underflow, however small α is.
+        logarithms = np.log(rng.gamma(self.alpha + 1, size=shape)) + np.log1p(-rng.random(shape)) / self.alpha
+        # The shuffle treats all workers alike.
+        counts = rng.permutation(_whole_table(_balanced(logarithms, sizes, totals), totals))
+        owner = np.empty(len(classes), np.int64)
+        for examples, of_label in zip(groups, counts.T, strict=True):
+            owner[examples] = np.repeat(np.arange(workers), of_label)
+        return owner
 
 
 class Labels(Drawn):
@@ -500,6 +468,19 @@ class Labels(Drawn):
 
     by = "labels"
 
+    def draw(self, rng: np.random.Generator, classes: np.ndarray, workers: int) -> np.ndarray:
+        """Draw as many labels for each worker, each of them shared evenly by about as many workers."""
+        groups = list(_of_each_label(rng, classes))
+        owners: list[list[int]] = [[] for _ in groups]
+        for worker in rng.permutation(workers).tolist():
+            crowded = np.array([len(group) for group in owners]) + rng.random(len(groups))  # Ties are broken at random.
+            for label in np.argsort(crowded)[: self.labels].tolist():
+                owners[label].append(worker)
+        owner = np.empty(len(classes), np.int64)
+        for examples, of_label in zip(groups, owners, strict=True):
+            owner[examples] = np.array(of_label)[np.arange(len(examples)) % len(of_label)]
+        return owner
+
 
 class Quantity(Drawn):
     """Parts of unequal size.
@@ -514,6 +495,14 @@ class Quantity(Drawn):
     cv: Spread = 1.0
 
     by = "quantity"
+
+    def draw(self, rng: np.random.Generator, classes: np.ndarray, workers: int) -> np.ndarray:
+        """Draw parts that are alike, but for their sizes."""
+        if not self.cv:
+            return IID().draw(rng, classes, workers)
+        amounts = rng.gamma(1 / self.cv**2, size=workers)
+        shares = amounts / amounts.sum() if amounts.sum() > 0 else np.eye(workers)[rng.integers(workers)]
+        return rng.permutation(_cut(shares, len(classes)))
 
 
 SHARINGS = {"dirichlet": Dirichlet, "iid": IID, "labels": Labels, "mixture": Mixture, "quantity": Quantity}
@@ -553,7 +542,7 @@ def _owners(by: Any, data: Dataset, workers: int) -> np.ndarray:
     examples = len(data.train_labels)
     if owner.shape != (examples,) or owner.dtype.kind not in "iu":
         raise ValueError(
-            f"`by` must be one of {', '.join(map(repr, WAYS))}, or the worker of each of the {examples} training "
+            f"`by` must be one of {', '.join(map(repr, SHARINGS))}, or the worker of each of the {examples} training "
             f"examples; got {owner.dtype} of shape {owner.shape}."
         )
     if owner.min() < 0 or owner.max() >= workers:
