@@ -74,11 +74,10 @@ class FieldCommand(Command):
         options: Sequence[click.Option],
         **settings: Any,
     ) -> None:
-        present = list(fields())
+        self.present = list(fields())
         self.fields, self.others = fields, others
-        self.shown = [field.name for field in present]
         self.chosen: Mapping[str, str] = {}  # field -> the component that a line chooses
-        super().__init__(params=[*map(field_flag, present), *options], **settings)
+        super().__init__(params=[*map(field_flag, self.present), *options], **settings)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -113,7 +112,7 @@ class FieldCommand(Command):
 
     def _choices_in(self, args: list[str]) -> dict[str, str]:
         """Return field -> the component that a line chooses, whose flags the help shows."""
-        flags = {flag_of(field.name): field.name for field in self.fields() if field.choices}
+        flags = {flag_of(field.name): field.name for field in self.present if field.choices}
         pairs = [(*word.partition("="), following) for word, following in pairwise([*args, ""])]
         return {
             flags[flag]: value if equals else following for flag, equals, value, following in pairs if flag in flags
@@ -125,7 +124,7 @@ class FieldCommand(Command):
             fields = list(self.fields(**self.chosen))
         for group in dict.fromkeys(field.group for field in fields):
             write_options(group, [field_option(field) for field in fields if field.group == group], ctx, formatter)
-        names = {field.name for field in fields}.union(self.shown)
+        names = {field.name for field in (*fields, *self.present)}
         rest = [param for param in self.get_params(ctx) if param.name not in names]
         write_options("Options", rest, ctx, formatter)
 

@@ -41,14 +41,11 @@ def report_command(
             with wrong_usage():
                 # A law or a protocol that a flag names has defaults of its own, so the flags are listed again for
                 # these choices.
-                named = {
-                    field.name: changed[field.name]
-                    for field in fields()
-                    if field.choices and field.name in changed and field.group == "Cluster"
-                }
+                present = {field.name: field for field in fields() if field.name in changed}
+                named = {name: changed[name] for name, f in present.items() if f.choices and f.group == "Cluster"}
                 usual = {field.name: field.value for field in fields(**named)}
                 # A choice itself counts as changed only if it differs from the choice of the command without flags.
-                before = usual | {field.name: field.value for field in fields() if field.name in named}
+                before = usual | {name: present[name].value for name in named}
             owner = Answer(name, usual | changed)
             # Changes stand in the order of the help, so that one question always has one folder name.
             ordered = {field: changed[field] for field in (*usual, *changed) if field in changed}
