@@ -17,11 +17,11 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.plots.style import INK
+from asyncsim.plots.style import GREY, INK
 from figures.assumptions import LAWS as ALL_LAWS
 from figures.common import scales
 from figures.common.averages import BLOCK, ends, loss_curve, record_curve
-from figures.common.curves import COLOURS, draw_paper
+from figures.common.curves import COLOURS, PAPER_COLOUR, draw_paper
 from figures.common.figure_set import UNCACHED, CachedRun, Claim, RunCache, each, numbers
 from figures.common.gap import apart
 from figures.common.paper import paper_curves, why_no_curves
@@ -33,6 +33,7 @@ TITLE = "Pull and commit as two requests, with g commits between them: the first
 SIZE = (12.0, 7.6)
 GAPS = (0, 1, 2, 3, 5)
 IN_TURN, NEARLY_EQUAL = "round robin", "gamma, cv .3"
+SHADES = (INK, GREY, PAPER_COLOUR)  # of the laws, because colours are the gaps
 LAWS = {name: ALL_LAWS[name] for name in (IN_TURN, "gamma, cv .1", NEARLY_EQUAL)}
 note = why_no_curves
 
@@ -214,19 +215,20 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     draw_last(axes[0, 0], seeds)
     for ax, (case, column) in zip(axes.flat[1:], SHOWN, strict=True):
         draw_curves(ax, seeds, case, column, scale)
-    axes[0, 1].legend(fontsize=7.5)
+    handles, labels = axes[0, 1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
 
 
 def draw_last(ax: Any, seeds: Sequence[Numbers]) -> None:
     """How the runs with κ = 4 ended against the gap, under each law."""
-    for law, colour in zip(LAWS, COLOURS, strict=False):
+    for (law, marker), shade in zip(zip(LAWS, "os^", strict=True), SHADES, strict=True):
         losses = last_losses(seeds, "gem_amplified", law)
         drawn = np.where(np.isfinite(losses), losses, UNTRAINED)
-        draw_seeds(ax, GAPS, drawn, label=law, color=colour, marker="o")
+        draw_seeds(ax, GAPS, drawn, label=law, color=shade, marker=marker)
     ax.axhline(UNTRAINED, color=INK, linewidth=0.8, linestyle=(0, (2, 1.5)))
     ax.set(title=f"{CASES['gem_amplified'].label}:\nloss at the end", xlabel="g, commits between pull and commit")
     ax.set(xticks=GAPS, ylim=(0, None))
-    ax.legend(fontsize=7.5)
+    ax.legend(fontsize=8)
 
 
 def draw_curves(ax: Any, seeds: Sequence[Numbers], case: str, column: str, scale: str) -> None:

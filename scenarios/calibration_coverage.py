@@ -13,9 +13,10 @@ the parameter, which are 99 % for mean and service, 77 % for cv and 30 % for lat
     asyncsim run scenarios/calibration_coverage.py --simulations 15008 --logs 900
     asyncsim run scenarios/calibration_coverage.py --method likelihood --logs 300
 
-The second is the one whose numbers these are; it takes some 15 minutes of a core. Simulations are kept in `--store`:
-after Ctrl-C the same command goes on. The third fits the model by the exact likelihood of all columns, without any
-simulation, in 4 minutes of a core: .867, .907 and .883 for mean, cv and latency (standard error .017).
+The second is the one whose numbers these are; it takes some 15 minutes of a core. Simulations are kept in
+`runs/calibration_coverage,simulations`: after Ctrl-C the same command goes on. The third fits the model by the exact
+likelihood of all columns, without any simulation, in 4 minutes of a core: .867, .907 and .883 for mean, cv and latency
+(standard error .017).
 """
 
 import numpy as np
@@ -174,7 +175,7 @@ def draw(figure, numbers) -> None:
         identified = numbers[f"identified, {kind}"]
         labels = [f"{name}\n{share:.0%} identified" for name, share in zip(names, identified, strict=True)]
         ax.set_xticks(places, labels)
-        ax.set(title=kind, ylim=(0.7, 1.0))
+        ax.set(title=f"{kind}, {logs} logs", ylim=(0.7, 1.02))
     figure.axes[0].set_ylabel("90 % intervals that hold the truth")
     figure.axes[0].legend(fontsize="small", loc="lower left")
 

@@ -73,11 +73,11 @@ def draw(figure, numbers) -> None:
     for place, color in zip(places, colors, strict=True):
         error = 2 * numbers["test_loss_error"][place]
         left.errorbar(place, numbers["test_loss"][place], error, fmt="o", color=color)
-    left.set(ylabel="test loss at the mean of the models")
+    left.set(ylabel="test loss at the mean of the models, ± 2 errors")
     left.set_xticks(places, names)
     inside = places[:-1]
     right.errorbar(inside, numbers["apart"][:-1], 2 * numbers["apart_error"][:-1], fmt="s", color=VERMILION)
-    right.set(ylabel="(1/n) Σ |x − x̄|², all parameters", ylim=(0, None))
+    right.set(ylabel="squared distance from the mean model", ylim=(0, None))
     right.set_xticks(
         inside, [f"{name}\n1 − |λ₂| = {gap:.2g}" for name, gap in zip(names, numbers["spectral_gap"], strict=True)][:-1]
     )

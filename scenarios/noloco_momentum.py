@@ -13,7 +13,7 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim import graphs, theory
-from asyncsim.plots.style import BLUE, DASHED, GREEN, VERMILION
+from asyncsim.plots.style import BLUE, DASHED, GREEN, GREY, VERMILION
 from asyncsim.reports.replicates import mean_and_error
 
 FLAT, STEP = 1e-6, 0.1  # curvature of the loss, and step size of the one local step in a window
@@ -72,7 +72,9 @@ def draw(figure, numbers) -> None:
         stable = np.isfinite(numbers["predicted"][place])
         ax.plot(numbers["momentum"][stable], numbers["predicted"][place][stable], color=color)
         ax.axvline(numbers["limit"][place], color=color, linestyle=DASHED, linewidth=1)
-    ax.set(yscale="log", xlabel="outer momentum", ylabel="(1/n) Σ |φ_i − φ̄|², noise of a window 1")
+    ax.plot([], [], color=GREY, label="theory")
+    ax.plot([], [], color=GREY, linestyle=DASHED, linewidth=1, label="limit of theory")
+    ax.set(yscale="log", xlabel="outer momentum", ylabel="mean squared distance, noise of a window 1")
     ax.legend()
 
 

@@ -27,9 +27,8 @@ function tableOf(lines) {
   const rows = [];
   for (const line of lines) {
     const cells = columns.map(([start, end]) => line.slice(start, end).trim());
-    const full = cells.findIndex(Boolean);
     // A row with nothing but the rest of a cell goes on with the row above it, and so does the second line of a head.
-    const isRest = full > 0 && (cells.filter(Boolean).length === 1 || (rows.length === 1 && !hasNumber(cells)));
+    const isRest = /^\s/.test(line) && (cells.filter(Boolean).length === 1 || (rows.length === 1 && !cells[0] && !hasNumber(cells)));
     if (rows.length && isRest) rows[rows.length - 1] = rows.at(-1).map((cell, column) => `${cell} ${cells[column]}`.trim());
     else rows.push(cells);
   }
@@ -82,11 +81,11 @@ function narrow(blocks) {
 
 if (typeof module === "undefined") {
   document.addEventListener("DOMContentLoaded", () => {
-    for (const output of document.querySelectorAll(":is(.cell_output, .highlight-text) div.highlight")) {
+    for (const output of document.querySelectorAll(":is(.cell_output, .highlight-text, .highlight-default) div.highlight")) {
       const text = output.querySelector("pre").textContent;
       const blocks = blocksOf(text);
       // Beside a command that is no cell, a second column is a remark.
-      const least = output.closest(".cell_output") ? 2 : 3;
+      const least = output.closest(".highlight-text") ? 3 : 2;
       const isWide = text.split("\n").some((line) => line.length > 44);
       if (isWide && blocks.some(({ rows }) => rows && rows[0].length >= least)) output.after(narrow(blocks));
     }

@@ -29,8 +29,8 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   for (const word of document.querySelectorAll("td code .pre:not(.whole)")) word.replaceChildren(...breakable(word.textContent));
   // Tables that a program printed keep their lines, and scroll if they are too wide. Commands with a remark beside them wrap.
-  for (const output of document.querySelectorAll(".cell_output pre, .highlight-text pre")) {
-    const columns = output.closest(".cell_output") ? /\S {2,}\S/ : /\S {2,}[^\s#].* {2,}\S/;
+  for (const output of document.querySelectorAll(":is(.cell_output, .highlight-text, .highlight-default) pre")) {
+    const columns = !output.closest(".highlight-text") ? /\S {2,}\S/ : /\S {2,}[^\s#].* {2,}\S/;
     output.classList.toggle("columns", output.textContent.split("\n").filter((line) => columns.test(line)).length > 1);
   }
   // Pictures open in full size. Wide ones scroll on a telephone, and fade out on the right as long as more is there.
@@ -43,7 +43,8 @@ document.addEventListener("DOMContentLoaded", () => {
         box.href = picture.src;
       }
       box.classList.add("picture");
-      if (picture.naturalWidth < 1300 && !picture.src.endsWith(".svg")) return;
+      const hasPanels = picture.naturalWidth >= 1300 || picture.naturalWidth > 2 * picture.naturalHeight;
+      if (!hasPanels && !picture.src.endsWith(".svg")) return;
       const fade = () => box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
       box.classList.add("scrolls");
       box.addEventListener("scroll", fade);

@@ -3,9 +3,13 @@
 document.addEventListener("DOMContentLoaded", () => {
   const isNarrow = matchMedia("(max-width: 40em)");
   const tables = [...document.querySelectorAll("article table")].filter((table) => table.tHead);
-  const fit = () => isNarrow.matches && tables.forEach(fitTable);
+  let width = 0;
+  // Telephones also report a change of the height, while the reader scrolls.
+  const fit = () => {
+    if (innerWidth !== width && isNarrow.matches) tables.forEach(fitTable);
+    width = innerWidth;
+  };
   fit();
-  isNarrow.addEventListener("change", fit);
   addEventListener("resize", fit);
 });
 
@@ -17,7 +21,7 @@ function fitTable(table) {
   if (hasSentences(table)) return table.classList.add("cards");
   if (fits()) return;
   const texts = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll("\u00a0", " ");
+  while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replace(/\u00a0(?=±|to)|(?<=to)\u00a0/g, " ");
   if (!fits()) table.classList.add("cards");
 }
 

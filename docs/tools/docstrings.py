@@ -22,6 +22,8 @@ ARRAY_LIKE = re.compile(r"[\w.~]*(?:Buffer|ArrayLike)\b[^=]*?\[complex \| bytes 
 ARRAY = re.compile(r"[\w.~]*ndarray\[tuple\[[\w.~]+, \.\.\.\], [\w.~]*dtype\[[\w.~]+\]\]")
 LIST = re.compile(r"^(\s*(?:\w*: +)?)(\(?[^\W\d][.)])(?=\s|$)")
 FACTORY = re.compile(r"<factory>|<function [\w.<>]+>|<object object>")
+VARTYPE = re.compile(r"^\s*:vartype ")
+MODULES = re.compile(r"\b(?:[^\W\d]\w*\.)+(?=\w)")
 NO_TYPE = ("property", "attribute", "data")
 SKIPPED = re.compile(r"\s*(>>>|={3}|Args:|Returns:|Attributes:|Example:|- )")
 
@@ -59,6 +61,11 @@ def process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: li
     """Complete and escape a docstring in place, before napoleon reads its sections."""
     whole = untyped(what, completed(obj, lines))
     lines[:] = [line for paragraph in paragraphs(whole) for line in typeset(paragraph)]
+
+
+def shorten_types(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Name the types of attributes without their modules, which may be private, after napoleon has looked them up."""
+    lines[:] = [MODULES.sub("", line) if VARTYPE.match(line) else line for line in lines]
 
 
 def untyped(what: str, lines: list[str]) -> list[str]:
@@ -153,8 +160,9 @@ def _as_unresolved(node: pending_xref) -> list[nodes.Node]:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Before napoleon, whose own step comes at 500."""
+    """Before and after napoleon, whose own step comes at 500."""
     app.connect("autodoc-process-docstring", process, priority=400)
+    app.connect("autodoc-process-docstring", shorten_types, priority=600)
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-signature", shorten)
     app.connect("doctree-read", unlink_attributes)

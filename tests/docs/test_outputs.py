@@ -38,6 +38,12 @@ CASES = {  # text -> blocks
     "--start  when the run\n         began\n--end    never": [
         {"rows": [["--start", "when the run began"], ["--end", "never"]]}
     ],
+    "   row  seconds\n first    2.296\nrounds      1.5\n  of 2\n   all      1.5": [
+        {
+            "head": ["row", "seconds"],
+            "rows": [["first", "2.296"], ["rounds of 2", "1.5"], ["all", "1.5"]],
+        }
+    ],
     "Quartiles:\n5   0.1\n20  0.2\n\nPicture in runs": [
         {"lines": ["Quartiles:"]},
         {"rows": [["5", "0.1"], ["20", "0.2"]]},

@@ -46,7 +46,7 @@ def tables(browser, tmp_path_factory):
     return found
 
 
-SEEN = """(name) => {
+SEEN = r"""(name) => {
   const table = document.getElementById(name), box = table.parentElement;
   const isShown = (cell) => getComputedStyle(cell).display !== "none";
   const strings = (cell) => [...getComputedStyle(cell, "::before").content.matchAll(/"(.*?)"/g)];
@@ -54,7 +54,7 @@ SEEN = """(name) => {
   const cells = [...table.tBodies[0].rows[0].cells].filter(isShown);
   return {
     isCards: getComputedStyle(table).display === "block", scrolls: box.scrollWidth > box.clientWidth + 1,
-    cells: cells.map((cell) => [label(cell), cell.textContent]),
+    cells: cells.map((cell) => [label(cell), cell.textContent.replace(/\s/g, " ")]),
   };
 }"""
 

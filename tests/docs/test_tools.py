@@ -202,6 +202,25 @@ def test_lines_of_a_cell_end_between_its_numbers_and_not_inside_of_them(tools, c
     assert [piece.replace("\xa0", " ") for piece in last.split(" ")] == pieces
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (":vartype a: asyncsim.trace._trace.Trace | None", ":vartype a: Trace | None"),
+        (
+            "   :vartype a: ~collections.abc.Callable[[asyncsim.rules._rule.View], typing.Any]",
+            "   :vartype a: ~Callable[[View], Any]",
+        ),
+        (":vartype a: tuple[str, ...]", ":vartype a: tuple[str, ...]"),
+        (":ivar a: As in `asyncsim.cluster.Cluster`.", ":ivar a: As in `asyncsim.cluster.Cluster`."),
+    ],
+)
+def test_types_of_attributes_have_no_modules(tools, line, expected):
+    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
+    lines = [line]
+    tools("docstrings").shorten_types(None, "class", "Scenario", None, None, lines)
+    assert lines == [expected]
+
+
 def test_navigation_is_made_once_for_the_pages_of_a_folder_that_stand_nowhere_in_it(tools):
     pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
     orphan = {"orphan": ""}
