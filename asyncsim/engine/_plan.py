@@ -121,9 +121,8 @@ class Mixes(NamedTuple):
     """The mixings of a trace, one row per event, in the order of `row`. The first rows of a target are repeated."""
 
     row: np.ndarray  # (events,) int32, the row after which it happens
-    target: (
-        np.ndarray
-    )  # (events, targets) int32, the variables that change, or places of values on their way after them
+    # (events, targets) int32, the variables that change, or places of values on their way after them
+    target: np.ndarray
     # (events, targets, sources) int32, the variables of which each is made, or (events, sources) if all targets of an
     # event have the same ones
     source: np.ndarray

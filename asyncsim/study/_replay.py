@@ -133,14 +133,13 @@ def stacked(rules: Sequence[Rule]) -> Rule:
 
 def split(run: Run, trace: Trace, scenarios: Sequence[Scenario], ends: Sequence[int]) -> list[Run]:
     """Return the run of each lane, up to the commit at which a run of its own would have ended."""
-    run = replace(
+    on_host = replace(
         run,
         central=jax.tree.map(np.asarray, run.central),  # On the host, a lane is a view of it and costs nothing.
-        state=jax.tree.map(
-            np.asarray, run.state._replace(rows=None)
-        ),  # Rows only resume a run, and no lane is resumed.
+        # Rows only resume a run, and no lane is resumed.
+        state=jax.tree.map(np.asarray, run.state._replace(rows=None)),
     )
-    return [_lane(run, trace, place, *lane) for place, lane in enumerate(zip(scenarios, ends, strict=True))]
+    return [_lane(on_host, trace, place, *lane) for place, lane in enumerate(zip(scenarios, ends, strict=True))]
 
 
 def _lane(run: Run, trace: Trace, place: int, scenario: Scenario, commits: int) -> Run:
