@@ -19,7 +19,8 @@ from asyncsim.cluster import Rollouts
 from asyncsim.components import Component
 from asyncsim.delays import Constant, log_likelihood
 from asyncsim.delays._per_worker import ZERO, is_zero
-from asyncsim.trace import Trace
+from asyncsim.trace import Fate, Trace
+from asyncsim.trace._presence import awake, find_pauses, spans_pause
 
 FAMILIES_OF_LONGEST = ("exponential", "gamma", "lognormal", "weibull")  # of samples of which the longest is logged
 LEADS = (0.0, 1.0, 2.0, 4.0, 8.0)  # leads that are simulated, with the lead of the log
@@ -86,7 +87,7 @@ class FittedRollouts(Component):
 
     def statistics(self, trace: Trace) -> dict[str, float]:
         """Compute the statistics by which logs are compared, under the names of the summary of a ledger."""
-        seconds = float(trace.commit_time[-1])
+        seconds = float(awake(trace.commit_time[-1:], _pauses(trace))[0])
         return {
             "group_staleness": float(trace.staleness.mean()),
             "steps_per_second": trace.steps / seconds,
@@ -125,13 +126,17 @@ class FittedRollouts(Component):
 def rollouts_of(log: Trace) -> tuple[Rollouts, str]:
     """Derive the system that a log shows, with a group as one sample, and a note that says so."""
     batch = int(np.bincount(log.version).max(initial=1))
-    opened = np.sort(np.append(log.read_time, log.unfinished.read_time))
+    rest = log.unfinished
+    lost = rest.fate == Fate.LOST  # in a restart, after which others took their places
+    opened = np.sort(np.append(log.read_time, rest.read_time[~lost]))
     updates = log.commit_time[log.closes_step]
     version = np.searchsorted(updates, opened, side="right")
     lead = float(np.max((np.arange(len(opened)) + 1) / batch - version - 1, initial=0.0))
-    busy = np.append(np.ones(len(opened)), -np.ones(len(log)))
-    moments = np.lexsort((busy, np.append(opened, log.finish_time)))
-    slots = int(np.cumsum(busy[moments])[: len(opened) + len(log)].max(initial=1))
+    ends = np.append(log.finish_time, np.minimum(rest.finish_time, rest.end_time)[lost])
+    begins = np.append(opened, rest.read_time[lost])
+    busy = np.append(np.ones(len(begins)), -np.ones(len(ends)))
+    moments = np.lexsort((busy, np.append(begins, ends)))
+    slots = int(np.cumsum(busy[moments]).max(initial=1))
     in_order = bool((np.diff(log.read_time[np.lexsort((log.read_time, log.version))]) >= 0).all())
     order: Any = "submission" if in_order else "completion"
     note = (
@@ -218,13 +223,22 @@ def _generation(log: Trace, rollouts: Rollouts) -> Stage:
     age = rollouts.max_age if rollouts.stale == "abort" else None
     ends = log.seconds if age is None else updates[np.minimum(open_groups.read_version + age, len(updates) - 1)]
     lasted = np.maximum(np.minimum(ends, open_groups.end_time) - open_groups.start_time, 0.0)[~done]
-    whole = np.append(log.finish_time - log.start_time, (open_groups.finish_time - open_groups.start_time)[done])
+    counts = ~spans_pause(_pauses(log), log.start_time, log.finish_time)
+    own = (log.finish_time - log.start_time)[counts]
+    whole = np.append(own, (open_groups.finish_time - open_groups.start_time)[done])
     return _of_one_worker(whole, lasted[lasted > 0])
 
 
 def _step_times(log: Trace) -> FloatArray:
     """Return (steps,) seconds of each step of the trainer."""
-    return (log.commit_time - log.serve_time)[np.unique(log.version, return_index=True)[1]]
+    first = np.unique(log.version, return_index=True)[1]
+    begin, end = log.serve_time[first], log.commit_time[first]
+    return (end - begin)[~spans_pause(_pauses(log), begin, end)]
+
+
+def _pauses(log: Trace) -> FloatArray:
+    """Find the times in which nothing was trained, such as that before a restart."""
+    return find_pauses(log.worker, log.commit_time, log.workers)
 
 
 class _Longest:

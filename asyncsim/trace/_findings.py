@@ -4,13 +4,16 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from asyncsim.trace._columns import Tables, TimeColumn, list_workers, previous_own_row
-from asyncsim.trace._presence import LEAST_GAPS, Presence, presence
+from asyncsim._metrics import counted
+from asyncsim.trace._columns import BoolColumn, Tables, TimeColumn, list_workers, previous_own_row
+from asyncsim.trace._presence import LEAST_GAPS, LONGER, Presence, presence
 
 MOST_TIES = 0.1  # share of commits at the time of the commit before
 LEAST_ROUNDS = 5
 REMEMBERED = 0.5  # correlation of workers' places in successive rounds, below which they wait for each other
+MOST_AWAY = 5  # jobs that may be none
 CONSTANT = 1e-6  # relative spread of durations that differ by rounding only
 
 AnyTrace = TypeVar("AnyTrace", bound=Tables)
@@ -26,9 +29,9 @@ def findings(trace: Tables, presence: Presence) -> list[str]:
     """Write sentences about a log whose workers were present as `presence` says."""
     before = previous_own_row(trace.worker)
     jobs = (trace.commit_time - trace.commit_time[before])[before >= 0]
-    notes = [*_pauses(presence), *_late(trace, presence), *_successors(trace, presence)]
+    notes = [*describe_pauses(presence.pauses), *_late(trace, presence), *_successors(trace, presence)]
     if not is_constant(jobs):
-        notes += [*_doubled(jobs), *_ties(np.diff(trace.commit_time))]
+        notes += [*([] if len(presence.pauses) else _away(trace)), *_doubled(jobs), *_ties(np.diff(trace.commit_time))]
     return [*notes, *_departed(trace, presence), *find_rounds(trace, jobs)]
 
 
@@ -37,15 +40,15 @@ def is_constant(times: TimeColumn) -> bool:
     return not len(times) or float(times.max() - times.min()) <= CONSTANT * float(times.max())
 
 
-def _pauses(presence: Presence) -> list[str]:
+def describe_pauses(pauses: NDArray[np.float64], done: str = "committed", jobs: str = "the jobs") -> list[str]:
     """Report times without any commit that are far longer than all others."""
-    times = [f"from {begin:.6g} s to {end:.6g} s" for begin, end in presence.pauses]
+    times = [f"from {begin:.6g} s to {end:.6g} s" for begin, end in pauses]
     if not times:
         return []
     kind = "a pause" if len(times) == 1 else "pauses"
     return [
-        f"Nothing was committed {', nor '.join(times)}: {kind} of the cluster or of the log. Rates leave "
-        f"{'it' if len(times) == 1 else 'them'} out, and the jobs in between are not fitted."
+        f"Nothing was {done} {', nor '.join(times)}: {kind} of the cluster or of the log. Rates leave "
+        f"{'it' if len(times) == 1 else 'them'} out, and {jobs} in between are not fitted."
     ]
 
 
@@ -82,14 +85,48 @@ def _late(trace: Tables, presence: Presence) -> list[str]:
         return [f"{joiners}."]
     whose = "its first job began" if len(late) == 1 else "their first jobs began"
     return [
-        f"{joiners}: the log does not show when {whose}, which counts as a typical job before that commit and is not "
-        "fitted."
+        f"{joiners}: the log does not show when {whose}, which counts as a typical job before that commit, and is in "
+        "no mean of compute times and no fit."
     ]
 
 
 def first_jobs_are_unknown(trace: Tables) -> bool:
     """Return whether nobody recorded when a worker's first job began. Later ones begin with a commit."""
     return {"read_time", "start_time"} <= {*trace.derived}
+
+
+def estimated_jobs(trace: Tables) -> BoolColumn:
+    """Return which jobs began at a time that nobody recorded and no commit shows: first ones, of workers who were late.
+
+    Of a log that counts from its first commit, they are all first jobs.
+    """
+    first = previous_own_row(trace.worker) < 0
+    if not first_jobs_are_unknown(trace):
+        return np.zeros(len(first), np.bool_)
+    begins_with_commits = bool((trace.finish_time <= trace.start_time)[first].any())
+    return first & (begins_with_commits | (trace.start_time > 0))
+
+
+def _away(trace: Tables) -> list[str]:
+    """Report a few jobs that lasted far longer than all others, where reads are not recorded."""
+    before = previous_own_row(trace.worker)
+    again = np.flatnonzero(before >= 0)
+    if len(again) < LEAST_GAPS or not first_jobs_are_unknown(trace):
+        return []
+    times = trace.commit_time[again] - trace.commit_time[before[again]]
+    longest = np.sort(np.partition(times, -2 - MOST_AWAY)[-2 - MOST_AWAY :]) if len(times) > 2 + MOST_AWAY else times
+    far = np.flatnonzero(longest[1:] > LONGER * longest[:-1]) + 1
+    if not len(far) or longest[far[-1] - 1] <= 0:
+        return []
+    rows = again[times >= longest[far[-1]]]
+    row = int(rows[0])
+    of_worker = list_workers(trace.names, trace.worker[[row]], "Worker")
+    others = f", and {counted(len(rows) - 1, 'other gap')} like it" if len(rows) > 1 else ""
+    return [
+        f"{of_worker} committed nothing from {trace.commit_time[before[row]]:.6g} s to {trace.commit_time[row]:.6g} s"
+        f"{others}, {times.max() / longest[far[-1] - 1]:.0f} times as long as any other job: if it was away or rows "
+        "are lost, this job is none. Log `read_time`, or give the worker a new name after the gap."
+    ]
 
 
 def _successors(trace: Tables, presence: Presence) -> list[str]:

@@ -45,10 +45,7 @@ class Presence(NamedTuple):
 
     def spans_pause(self, begin: TimeColumn, end: TimeColumn) -> BoolColumn:
         """Return whether a pause lies between two times."""
-        inside = np.zeros(np.broadcast(begin, end).shape, np.bool_)
-        for first, last in self.pauses:
-            inside |= (begin <= first) & (end >= last)
-        return inside
+        return spans_pause(self.pauses, begin, end)
 
     def slots(self, names: Sequence[str] = ()) -> IntColumn:
         """Return, (workers,), the slot of each worker in a cluster where a late one takes that of one that has left.
@@ -181,6 +178,14 @@ def find_pauses(worker: IntColumn, commit_time: TimeColumn, workers: int) -> NDA
     far = gaps[longest[:-1]] > factor * np.maximum(others, shorter.mean())
     gap_rows = np.sort(longest[: 1 + int(np.flatnonzero(far).max(initial=-1))])
     return np.stack([commit_time[gap_rows], commit_time[gap_rows + 1]], axis=1)
+
+
+def spans_pause(pauses: NDArray[np.float64], begin: TimeColumn, end: TimeColumn) -> BoolColumn:
+    """Return whether a pause lies between two times."""
+    inside = np.zeros(np.broadcast(begin, end).shape, np.bool_)
+    for first, last in pauses:
+        inside |= (begin <= first) & (end >= last)
+    return inside
 
 
 def awake(times: TimeColumn, pauses: Sequence[Any] | NDArray[np.float64]) -> TimeColumn:

@@ -7,17 +7,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import require_one_of
-from asyncsim.trace._columns import COMMIT_COLUMNS, Faults, TimeColumn, Unfinished, refuse, require_length, reworded
+from asyncsim.trace._columns import (
+    COMMIT_COLUMNS,
+    NEVER,
+    Fate,
+    Faults,
+    TimeColumn,
+    Unfinished,
+    refuse,
+    require_length,
+    reworded,
+)
 from asyncsim.trace._log import ROLLOUTS, Log, note_others, note_units, require_columns
+from asyncsim.trace._presence import find_pauses
+from asyncsim.trace._rollout_findings import (
+    find_losses,
+    note_clocks,
+    note_doubled,
+    note_order,
+    note_pauses,
+    note_sizes,
+    note_skipped,
+)
 from asyncsim.trace._values import PER_SECOND, Times, as_numbers, as_seconds, start_in_seconds
 
 COLUMNS = ("opened", "ready", "taken", "trained", "version", "read_version")
 VERSIONS = ("version", "read_version")
 SAME = 0.02  # of a step's time: stamps that are nearer are of one step
-CLOCKS = 0.01  # of the mean time of a step, before its end: more openings than this share of it are late by a clock
-MANY = 5.0  # times as many openings as by chance
-LEAST_OPENINGS = 10
-MOSTLY = 0.99  # share of the groups that are ready at a time of their own
 LEAST_STEPS = 3  # of one size, which then is no accident
 RECORDED = {  # column of a log -> those of the trace that it records
     "opened": {"read_time", "start_time"},
@@ -35,15 +51,20 @@ def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) ->
         require_one_of("unit", unit, choices=PER_SECOND)
         require_columns(log, ROLLOUTS, "Record when each group was opened, and when its step ended.")
         times = as_seconds({name: column for name, column in log.columns.items() if name not in VERSIONS}, unit)
-        numbers = {name: as_numbers(name, log.columns[name]) for name in VERSIONS if name in log.columns}
+        logged = {name: as_numbers(name, log.columns[name]) for name in VERSIONS if name in log.columns}
+        numbers, about_units = count_by_ones(logged)
         per_second = 1 if times.are_dates else PER_SECOND[unit]
         begin = None if start in (None, "first") else start_in_seconds(start, per_second) - times.origin
         tickets, columns, rest, about_versions = _rows(times, numbers, begin)
-        about_groups = (*about_versions, *_doubled(log, times, numbers))
+        # Doubled rows explain other sizes of steps, and rows out of order.
+        others = [*note_sizes(columns["version"]), *note_order(log, times, numbers)]
+        about_rows = note_doubled(log, times, numbers) or others
+        about_skipped = note_skipped(numbers)
+    about_groups = (*about_units, *about_versions, *about_rows, *about_skipped)
     jobs = columns["commit_time"] - columns["read_time"]
     job = float(jobs.mean()) if len(jobs) else 0.0
     units = note_units([*times.columns.values()], job, unit, are_dates=times.are_dates)
-    notes = (*note_others(log), *times.notes, *units, *about_groups, *_clocks(columns, "read_version" in numbers))
+    notes = (*note_others(log), *times.notes, *units, *about_groups, *note_clocks(columns, "read_version" in numbers))
     recorded = set[str]().union(*(RECORDED[name] for name in (*times.columns, *numbers)))
     derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
     parts = {"unfinished": Unfinished(**rest), "faults": Faults(), "notes": notes, "derived": derived}
@@ -77,15 +98,52 @@ def _rows(
     ready = np.maximum(stamps["ready"], opened)
     taken = np.maximum(stamps["taken"], ready)
     tickets, ticket = _tickets(opened, trained)
-    done, rest = np.flatnonzero(np.isfinite(trained)), np.flatnonzero(np.isinf(trained))
+    pauses = find_pauses(*_in_order(ticket, trained), tickets)
+    lost = find_losses(opened, stamps["ready"], trained, pauses)
+    if np.isfinite(lost).any():  # Others take their places.
+        tickets, ticket = _tickets(opened, np.minimum(trained, lost))
+    done, never = np.flatnonzero(np.isfinite(trained)), np.flatnonzero(np.isinf(trained))
+    rest = never[np.argsort(lost[never], kind="stable")]
     in_order = done[np.lexsort((ready[done], version[done]))]
     of_all = {"worker": ticket, "read_version": read, "read_time": opened, "finish_time": ready}
     of_commits = {"version": version, "pull_version": version, "start_time": opened, "arrive_time": ready}
     jobs = of_all | of_commits | {"serve_time": taken, "commit_time": trained}
     commits = {name: column[in_order] for name, column in jobs.items()}
     closes_step = np.append(np.diff(commits["version"]) > 0, True)[: len(done)]
-    others = {name: column[rest] for name, column in of_all.items()}
-    return tickets, commits | {"closes_step": closes_step}, others, notes
+    others = {name: column[rest] for name, column in of_all.items()} | _fates(lost[rest], steps)
+    about_pauses = note_pauses(pauses, int(np.isfinite(lost).sum()))
+    return tickets, commits | {"closes_step": closes_step}, others, [*notes, *about_pauses]
+
+
+def _in_order(ticket: NDArray[np.int32], trained: TimeColumn) -> tuple[NDArray[np.int32], TimeColumn]:
+    """Return the tickets and the times of the trained groups, in the order of their steps."""
+    order = np.argsort(trained, kind="stable")[: np.count_nonzero(np.isfinite(trained))]
+    return ticket[order], trained[order]
+
+
+def _fates(lost: TimeColumn, steps: TimeColumn) -> dict[str, Any]:
+    """Return how the groups ended that were never trained: lost at a time, or still in flight."""
+    is_lost = np.isfinite(lost)
+    version = np.where(is_lost, np.searchsorted(steps, lost, side="right"), NEVER)
+    return {"end_time": lost, "end_version": version, "fate": np.where(is_lost, Fate.LOST, Fate.IN_FLIGHT)}
+
+
+def count_by_ones(numbers: dict[str, TimeColumn]) -> tuple[dict[str, TimeColumn], list[str]]:
+    """Return versions that count steps, where those of a log count several updates in each, and a note."""
+    version = np.unique(numbers.get("version", np.zeros(0)))
+    known = {name: values[np.isfinite(values)] for name, values in numbers.items()}
+    are_whole = all((values % 1 == 0).all() for values in known.values())
+    if np.isfinite(version).sum() <= LEAST_STEPS or not are_whole or np.abs(version[:-1]).max() > 2**53:
+        return numbers, []
+    apart = np.unique(np.concatenate([*known.values()])) - version[0]
+    unit = int(np.gcd.reduce(apart.astype(np.int64)))
+    if unit <= 1:
+        return numbers, []
+    note = (
+        f"`version` grows by {unit} in a step, and was counted in steps. If the log lacks the steps in between, "
+        f"staleness is {unit} times as large."
+    )
+    return {name: (values - version[0] % unit) / unit for name, values in numbers.items()}, [note]
 
 
 def _read_versions(
@@ -95,7 +153,8 @@ def _read_versions(
     logged = numbers["read_version"]
     first, known = _first_version(version, by_time, numbers), np.isfinite(logged)
     read = by_time.copy()
-    read[known] = np.maximum(logged[known] - first, 0).astype(np.int32)
+    # Without any step, nobody has read a later version than the first.
+    read[known] = np.maximum(logged[known] - first, 0).astype(np.int32) if np.isfinite(first) else 0
     remedy = "A group is opened before its step. Correct it or `version`."
     refuse(read > version, "read_version", logged, "not exceed `version`", remedy)
     return read, _note_versions(numbers, first)
@@ -167,12 +226,31 @@ def _steps(
     late = np.append(False, np.diff(ends) <= 0)[step] if len(step) else np.zeros(0, np.bool_)
     backwards = np.zeros(len(trained), np.bool_)
     backwards[done[late]] = True
+    _require_one_run(done, step, trained, ends, last, number)
     refuse(
         backwards, "trained", trained, "grow with `version`", "A step ends after the one before it. Correct a clock."
     )
     version = np.full(len(trained), len(ends), np.int32)
     version[done] = step
     return version, ends
+
+
+def _require_one_run(
+    done: NDArray[np.intp],
+    step: NDArray[np.int64],
+    trained: TimeColumn,
+    ends: TimeColumn,
+    last: TimeColumn,
+    number: TimeColumn | None,
+) -> None:
+    """Refuse a version of which groups were trained after two later ones had been made, as by another run."""
+    if number is None:
+        return
+    again = np.append(last[:-2] > ends[2:], [False, False])[: len(ends)]
+    bad = np.zeros(len(trained), np.bool_)
+    bad[done] = again[step] & (trained[done] == last[step])
+    remedy = "Does the log hold two runs, or one that went back to a checkpoint? Read each part by itself."
+    refuse(bad, "version", number, "be trained before the versions after the next", remedy)
 
 
 def _stamps_apart(gaps: TimeColumn) -> NDArray[np.bool_]:
@@ -210,23 +288,6 @@ def _require_one_step_at_a_time(times: dict[str, TimeColumn], done: NDArray[np.i
     refuse(bad, "taken", times["taken"], "not precede the end of the step before", remedy)
 
 
-def _clocks(columns: dict[str, Any], versions_are_known: bool) -> list[str]:
-    """Report openings that cluster just before the end of a step: they read the version after it, by another clock."""
-    ends = columns["commit_time"][columns["closes_step"]]
-    opened = columns["read_time"][columns["read_time"] > 0]
-    if versions_are_known or len(ends) < 2 or len(opened) < LEAST_OPENINGS:
-        return []
-    period = float(np.diff(ends).mean())
-    wait = ends[np.minimum(np.searchsorted(ends, opened, side="right"), len(ends) - 1)] - opened
-    just_before = (wait > 0) & (wait < CLOCKS * period)
-    if just_before.sum() < max(LEAST_OPENINGS, MANY * CLOCKS * len(opened)):
-        return []
-    return [
-        f"{just_before.sum():,} of {len(opened):,} groups were opened within {CLOCKS * period:.3g} s before the end of "
-        "a step: if the clocks of rollouts and trainer differ, they read the version after it. Log `read_version`."
-    ]
-
-
 def _note_versions(numbers: dict[str, TimeColumn], first: float) -> list[str]:
     """Say how versions were understood, of which the first step reads the one that the log calls `first`."""
     version, read = numbers.get("version", np.zeros(0)), numbers["read_version"]
@@ -239,28 +300,13 @@ def _note_versions(numbers: dict[str, TimeColumn], first: float) -> list[str]:
     ]
 
 
-def _doubled(log: Log, times: Times, numbers: dict[str, TimeColumn]) -> list[str]:
-    """Report groups that stand in the log twice, where `ready` tells all others apart."""
-    done = np.flatnonzero(np.isfinite(times.columns["trained"]))
-    if "ready" not in times.columns or not len(done):
-        return []
-    rows = np.stack([column[done] for column in (*times.columns.values(), *numbers.values())], axis=1)
-    first = np.unique(rows, axis=0, return_index=True)[1]
-    ready = times.columns["ready"][done[first]]
-    again = np.setdiff1d(np.arange(len(done)), first)
-    if not len(again) or len(np.unique(ready)) < MOSTLY * len(ready):
-        return []
-    at = log.source.locate(int(done[again[0]]))
-    rows_are = "1 row is" if len(again) == 1 else f"{len(again):,} rows are"
-    return [f"{rows_are} repeated, first in {at.unit} {at.number}: if groups were logged twice, remove them."]
-
-
 def _check(times: dict[str, TimeColumn]) -> None:
     opened = times["opened"]
     remedy = "Every group was opened, and none before the start."
     refuse(~(np.isfinite(opened) & (opened >= 0)), "opened", opened, "be finite and not negative", remedy)
     bad = np.isfinite(opened) & (times["trained"] <= opened)
-    refuse(bad, "trained", times["trained"], "be later than `opened`", "A step ends after its groups were opened.")
+    later = "A step ends after its groups were opened: did a clock step back, or do the columns have other units?"
+    refuse(bad, "trained", times["trained"], "be later than `opened`", later)
     remedy = "A group is opened, complete, taken by a step and trained, in this order."
     for before, after in (("opened", "ready"), ("ready", "taken"), ("taken", "trained")):
         missing = np.isinf(times[before]) & np.isfinite(times[after])

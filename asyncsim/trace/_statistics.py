@@ -1,5 +1,6 @@
 """A trace in numbers: rates, queue, work done and wasted, staleness, worker by worker."""
 
+import math
 from functools import partial
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim.components._checked import checked
 from asyncsim.trace._columns import Fate, Fault, TimeColumn, previous_own_row
+from asyncsim.trace._findings import estimated_jobs
 from asyncsim.trace._presence import awake, find_pauses
 from asyncsim.trace._trace import Trace
 
@@ -62,7 +64,9 @@ class Statistics(NamedTuple):
             small letters. Every name is a key.
         compute: Durations of committed computations: `mean`, `cv`, `by_worker_mean`, `by_worker_cv`, and `contains`,
             the stages that the trace does not separate from computing. "download" is one of them if all jobs start when
-            they read, and "upload", "queue" and "service" are if all finish when they commit.
+            they read, and "upload", "queue" and "service" are if all finish when they commit. First jobs of a log whose
+            beginning nobody recorded, those of late workers and of a log that counts from its first commit, are left
+            out.
         by_group: Staleness of each parameter group that is read at versions of its own, by its name. `staleness` is
             the largest of each commit. Empty for most traces.
     """
@@ -189,6 +193,8 @@ def _by_worker(trace: Trace, computed: TimeColumn, seconds: float) -> tuple[Work
     worker, workers = trace.worker, trace.workers
     commits = np.bincount(worker, minlength=workers)
     time = np.bincount(worker, computed, workers)
+    known = ~estimated_jobs(trace)
+    jobs = np.bincount(worker[known], minlength=workers)
     with np.errstate(invalid="ignore", divide="ignore"):
         by_worker = WorkerStatistics(
             commits=commits,
@@ -196,9 +202,10 @@ def _by_worker(trace: Trace, computed: TimeColumn, seconds: float) -> tuple[Work
             staleness=np.bincount(worker, trace.staleness, workers) / commits,
             utilisation=time / np.float64(seconds),
         )
-        mean = time / commits
-        cv = np.sqrt(np.bincount(worker, (computed - mean[worker]) ** 2, workers) / commits) / mean
-    overall, spread = (float(computed.mean()), float(computed.std())) if len(computed) else [float("nan")] * 2
+        mean = np.bincount(worker[known], computed[known], workers) / jobs
+        squares = np.bincount(worker[known], ((computed - mean[worker]) ** 2)[known], workers)
+        cv = np.sqrt(squares / jobs) / mean
+    overall, spread = (float(computed[known].mean()), float(computed[known].std())) if known.any() else [math.nan] * 2
     return by_worker, ComputeStatistics(overall, _ratio(spread, overall), mean, cv, hidden_stages(trace))
 
 

@@ -167,3 +167,39 @@ def test_pods_that_restart_under_new_names_are_counted_once(pause):
 def test_late_workers_beside_all_others_replace_nobody():
     columns, _ = log_of([0.0] * OLD + [60.0, 100.0])
     assert not any("at once" in note for note in asim.Trace.from_columns(columns).notes)
+
+
+@pytest.mark.parametrize("gap", ["away", "rows are lost"])
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+def test_a_gap_of_one_worker_has_a_note(reader, gap, tmp_path):
+    """A pod that is started anew under its own name, or a hole in the log of one worker, looks like a very long job."""
+    columns, _ = log_of([0.0] * OLD)
+    last = columns["worker"] == OLD - 1
+    if gap == "away":
+        columns["commit_time"][last & (columns["commit_time"] > 100)] += 20.0
+        order = np.argsort(columns["commit_time"])
+        columns = {name: values[order] for name, values in columns.items()}
+    else:
+        kept = ~(last & (np.abs(columns["commit_time"] - 100) < 10))
+        columns = {name: values[kept] for name, values in columns.items()}
+    assert any(f"Worker {OLD - 1} committed nothing from" in note for note in reader(columns, tmp_path).notes)
+
+
+@pytest.mark.parametrize("law", [JOB, asim.delays.Exponential(1.0), asim.delays.LogNormal(1.0, 1.0)], ids=repr)
+def test_long_jobs_of_a_law_have_no_note_of_a_gap(law):
+    columns, _ = log_of([0.0] * OLD, law=law)
+    assert not any("committed nothing from" in note for note in asim.Trace.from_columns(columns).notes)
+
+
+@pytest.mark.parametrize("start", [None, "first"])
+def test_estimated_first_jobs_are_in_no_mean_of_compute_times(start):
+    """Of a late worker, and of each worker in a log that counts from its first commit."""
+    begins = [0.0] * OLD + [160.0] * 8 * (start is None)
+    columns, _ = log_of(begins)
+    trace = asim.Trace.from_columns(columns, start=start)
+    first = asim.trace._columns.previous_own_row(trace.worker) < 0
+    unknown = first & (trace.worker >= OLD if start is None else True)
+    times = (trace.finish_time - trace.start_time)[~unknown]
+    compute = asim.statistics(trace).compute
+    assert (compute.mean, compute.cv) == (pytest.approx(times.mean()), pytest.approx(times.std() / times.mean()))
+    assert np.isfinite(compute.by_worker_mean).all()
