@@ -17,6 +17,11 @@ def tree_where(condition: Any, yes: Any, no: Any = None) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
+def tree_zeros_like(tree: Any) -> Any:
+    """Return a pytree of zeros with the shapes and dtypes of another one."""
+    return jax.tree.map(jnp.zeros_like, tree)
+
+
 def widen(tree: Any) -> Any:
     """Convert a pytree to single precision at least, for sums over many commits."""
 

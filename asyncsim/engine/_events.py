@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim._trees import as_precise, tree_where, tree_zeros_like, widen
 from asyncsim.engine._chunks import Schedule, When
 from asyncsim.engine._layout import Layout, Row, first_row, parts_of, staleness_by_parameter
 from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, group_that_reads
@@ -93,7 +93,7 @@ def apply_commit(
         total = jax.tree.map(jnp.add, buffer, message)
         mean = jax.tree.map(lambda leaf: leaf / schedule.collected.astype(leaf.dtype), total)
         message = as_precise(mean, message)
-        buffer = tree_where(schedule.closes, jax.tree.map(jnp.zeros_like, total), total)
+        buffer = tree_where(schedule.closes, tree_zeros_like(total), total)
     theta, after = rule.apply(before, server, message, view)
     if BUFFER in traits:
         theta, after = tree_where(schedule.closes, (theta, after), (before, server))

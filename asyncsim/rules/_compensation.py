@@ -6,11 +6,11 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from asyncsim._trees import as_precise, widen
+from asyncsim._trees import as_precise, tree_zeros_like, widen
 from asyncsim.components._component import static
 from asyncsim.rules._common import Elementwise, Fraction, NotNegative
 from asyncsim.rules._momentum import Momentum
-from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest, descent
+from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, descent
 
 SMALL_ADAPTIVE = 1e-7  # added to the mean square under the root, as published
 SMALL_GAP = 1e-8  # added to the mean velocity, as published
@@ -83,11 +83,11 @@ class DCASGD(Elementwise):
 
     def start(self, params: Params) -> Params:
         """Return the mean square of a worker's own gradients, zero at first, where it keeps one."""
-        return widen(at_rest(params)) if self.variance == "adaptive_by_worker" else ()
+        return widen(tree_zeros_like(params)) if self.variance == "adaptive_by_worker" else ()
 
     def start_server(self, params: Params) -> Server:
         """Return the central variable, and a mean square of zero where the server keeps one."""
-        return Server(central=params, square=widen(at_rest(params)) if self.variance == "adaptive" else ())
+        return Server(central=params, square=widen(tree_zeros_like(params)) if self.variance == "adaptive" else ())
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
         """Send -η·(g + λ_t·g⊙g⊙(θ - s)), with the server's θ at this commit and this worker's own s."""
@@ -156,7 +156,7 @@ class GapAware(Momentum):
     purpose = "stale gradients with momentum"
 
     def start_server(self, params: Params) -> Gap:
-        return Gap(params, at_rest(params), widen(at_rest(params)), jnp.zeros(()))
+        return Gap(params, tree_zeros_like(params), widen(tree_zeros_like(params)), jnp.zeros(()))
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         server: Gap = view.server

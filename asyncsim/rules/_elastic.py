@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from asyncsim._trees import tree_zeros_like
 from asyncsim.components._component import static
 from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, add
 from asyncsim.rules._optimisers import LocalState, LocalSteps
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 SPRING = "moves worker and server by the same amount, of which only the server's part would be compressed"
 
@@ -94,12 +95,12 @@ class EASGD(LocalSteps):
         return self.workers
 
     def start(self, params: Params) -> LocalState:
-        return super().start(params)._replace(own=Spring(params, at_rest(params)))
+        return super().start(params)._replace(own=Spring(params, tree_zeros_like(params)))
 
     def local_step(self, params: Params, gradient: Params, state: LocalState) -> tuple[Params, LocalState]:
         """x ← x + η·T(g) - E, and E ← 0: the first step includes the spring's pull, from the same x."""
         params, after = super().local_step(params, gradient, state)
-        spring = Spring(state.own.params, jax.tree.map(jnp.zeros_like, state.own.exchange))
+        spring = Spring(state.own.params, tree_zeros_like(state.own.exchange))
         return subtract(params, state.own.exchange), LocalState(after.optimiser, spring)
 
     def send(self, gradient: Params, state: LocalState, view: View) -> Sent:
@@ -223,8 +224,8 @@ class EAMSGD(Exchanging):
     elementwise = True
 
     def start(self, params: Params) -> Spring:
-        rest = at_rest(params)
-        return Spring(params, rest, rest)
+        zeros = tree_zeros_like(params)
+        return Spring(params, zeros, zeros)
 
     def local_step(self, params: Params, gradient: Params, state: Spring) -> tuple[Params, Spring]:
         """v ← δv - η·g, x ← x + v - E, in terms of where gradients are taken, y = x + δv, and E ← 0."""
@@ -233,7 +234,7 @@ class EAMSGD(Exchanging):
         ahead = jax.tree.map(
             lambda y, b, v, e: y - delta * b + v + delta * v - e, params, before, velocity, state.exchange
         )
-        return ahead, Spring(state.params, jax.tree.map(jnp.zeros_like, state.exchange), velocity)
+        return ahead, Spring(state.params, tree_zeros_like(state.exchange), velocity)
 
     def send(self, gradient: Params, state: Spring, view: View) -> Sent:
         ahead = add(view.read, gradient)

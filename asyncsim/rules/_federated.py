@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._checks import require_count
-from asyncsim._trees import widen
+from asyncsim._trees import tree_zeros_like, widen
 from asyncsim.components._component import static
 from asyncsim.rules._asynchronous import DescendingWorkers
 from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, move, refuse_if
-from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest
+from asyncsim.rules._rule import Info, Params, Sent, State, View
 
 Buffer = Annotated[int, require_count, "1 waits for nothing."]
 OLDEST = 255  # ages from here on count as this one: a mean of messages can hold a largest age only as a histogram
@@ -216,7 +216,7 @@ class FADAS(Buffered):
     purpose = "adaptive steps in asynchronous federated learning"
 
     def start_server(self, params: Params) -> Moments:
-        return Moments(*(widen(at_rest(params)) for _ in Moments._fields))
+        return Moments(*(widen(tree_zeros_like(params)) for _ in Moments._fields))
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send Δ, and with a grace a histogram of one age, so that a step's largest age can be read off their mean."""
@@ -291,11 +291,11 @@ class CA2FL(Buffered):
     purpose = "data that differ, in buffered federated learning"
 
     def start(self, params: Params) -> Params:
-        return at_rest(params)
+        return tree_zeros_like(params)
 
     def start_server(self, params: Params) -> Params:
         """No update yet. Sums of small changes are kept in single precision at least."""
-        return widen(at_rest(params))
+        return widen(tree_zeros_like(params))
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
         difference = jax.tree.map(jnp.subtract, widen(gradient), widen(state))

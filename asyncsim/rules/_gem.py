@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim import energy
-from asyncsim._trees import as_precise
+from asyncsim._trees import as_precise, tree_zeros_like
 from asyncsim.components._component import static
 from asyncsim.rules._common import NotNegative
 from asyncsim.rules._momentum import Momentum
-from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest
+from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate
 
 
 class Worker(NamedTuple):
@@ -89,10 +89,10 @@ class GEM(Momentum):
 
     def start(self, params: Params) -> Worker:
         """Return the moment at rest and the first pull, from which the script counts θ - s of its first commit."""
-        return Worker(() if self.shared else at_rest(params), params if self.variant == "script" else ())
+        return Worker(() if self.shared else tree_zeros_like(params), params if self.variant == "script" else ())
 
     def start_server(self, params: Params) -> State:
-        return at_rest(params) if self.shared else ()
+        return tree_zeros_like(params) if self.shared else ()
 
     def send(self, gradient: Params, state: Worker, view: View) -> Sent:
         before = view.server if self.shared else state.moment

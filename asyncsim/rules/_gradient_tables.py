@@ -7,31 +7,32 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._checks import require_count
-from asyncsim._trees import tree_where, widen
+from asyncsim._trees import tree_where, tree_zeros_like, widen
 from asyncsim.components._component import static
 from asyncsim.rules._common import Elementwise, Workers, add
-from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest, descent
+from asyncsim.rules._rule import Info, Params, Sent, State, View, descent
 from asyncsim.rules._time_optimal import add_precisely, count
 
-ROUNDED = 1e-6  # relative: by so much a sum of 1/B_i, each in single precision, may miss its bound
-AROUND = 2**24  # numbers of steps begin again from here: single precision, in which a row may be kept, holds no more
+TOLERANCE = 1e-6  # relative rounding error allowed in a sum of 1/B_i in single precision
+# Steps are numbered modulo 2^24, because a row may be kept in single precision, which has no larger exact integers.
+STEP_MODULUS = 2**24
 
 
 class Entry(NamedTuple):
-    """A worker's entry in a table: the mean of its updates in single precision at least, and their number."""
+    """A worker's entry in a table: the mean of its updates, in single precision at least."""
 
     mean: Params
-    taken: jax.Array
+    size: jax.Array  # number of updates in the mean
 
 
 def no_entry(params: Params) -> Entry:
-    return Entry(widen(jax.tree.map(jnp.zeros_like, params)), jnp.int32(0))
+    return Entry(widen(tree_zeros_like(params)), jnp.int32(0))
 
 
 def enter(entry: Entry, update: Params) -> tuple[Entry, Params]:
     """Return the entry with one more update, and by how much its mean grew."""
-    growth = jax.tree.map(lambda u, m: (u - m) / (entry.taken + 1), update, entry.mean)
-    return Entry(jax.tree.map(jnp.add, entry.mean, growth), entry.taken + 1), growth
+    growth = jax.tree.map(lambda u, m: (u - m) / (entry.size + 1), update, entry.mean)
+    return Entry(jax.tree.map(jnp.add, entry.mean, growth), entry.size + 1), growth
 
 
 class Table(NamedTuple):
@@ -42,10 +43,10 @@ class Table(NamedTuple):
 
 
 def empty_table(params: Params) -> Table:
-    return Table(widen(at_rest(params)), jnp.int32(0))
+    return Table(widen(tree_zeros_like(params)), jnp.int32(0))
 
 
-class OfWorkers(Elementwise, named=False):
+class MeanOfWorkers(Elementwise, named=False):
     """Rules that average over all workers of the trace."""
 
     awaits_all = True
@@ -63,7 +64,7 @@ class OfWorkers(Elementwise, named=False):
         return add_precisely(central, mean)
 
 
-class IA2SGD(OfWorkers):
+class IA2SGD(MeanOfWorkers):
     """Incremental aggregated asynchronous SGD (IA²SGD): every commit steps by the mean of all workers' last gradients.
 
     g_i ← ∇L(s) of the committing worker i, θ ← θ - (η/n)·Σ_j g_j, once every worker has sent a gradient. Until then θ
@@ -106,8 +107,8 @@ class IA2SGD(OfWorkers):
         update = descent(self.learning_rate, gradient)
         entry = widen(update)
         change = jax.tree.map(jnp.subtract, entry, state.mean)
-        message = Table(total=change, members=1 - state.taken)
-        return Sent(message, Entry(entry, jnp.ones_like(state.taken)), Info(update=update))
+        message = Table(total=change, members=1 - state.size)
+        return Sent(message, Entry(entry, jnp.ones_like(state.size)), Info(update=update))
 
     def apply(self, central: Params, server: Table, message: Table, view: View) -> tuple[Params, Table]:
         table, workers = add(server, message), self.workers
@@ -115,19 +116,19 @@ class IA2SGD(OfWorkers):
         return self.add_mean_if(table.members >= workers, central, table.total), table
 
 
-class Collection(NamedTuple):
+class MaleniaServer(NamedTuple):
     """The server's state of Malenia."""
 
     total: Params  # sum of the entries' means
     inverse: jax.Array  # Σ 1/B_i over the workers with B_i ≥ 1
-    lost: jax.Array  # the rounding error of this sum, which commits change one by one
-    members: jax.Array  # number of these workers
+    lost: jax.Array  # rounding error of `inverse`, which commits change one by one
+    members: jax.Array  # number of workers with B_i ≥ 1
     age: jax.Array  # versions of the trace since the last step
-    step: jax.Array  # number of steps made, modulo `AROUND`
+    step: jax.Array  # number of steps made, modulo `STEP_MODULUS`
 
 
-class DatedEntry(NamedTuple):
-    """A worker's entry, and the number of the step it belongs to, modulo `AROUND`."""
+class MaleniaWorker(NamedTuple):
+    """A worker's state of Malenia: its entry, and the number of the step it belongs to, modulo `STEP_MODULUS`."""
 
     entry: Entry
     step: jax.Array
@@ -145,7 +146,7 @@ def add_and_keep_error(total: jax.Array, error: jax.Array, part: jax.Array) -> t
     return rounded, error + ((total - (rounded - difference)) + (part - difference))
 
 
-class Malenia(OfWorkers):
+class Malenia(MeanOfWorkers):
     """Malenia SGD: Rennala's step for workers with data of their own, a mean over workers of each one's mean.
 
     θ ← θ - (η/n)·Σ_i (1/B_i)·Σ_{b=1}^{B_i} ∇L_i(θ), as soon as ((1/n)·Σ_i 1/B_i)⁻¹ ≥ S/n, with B_i gradients of worker
@@ -194,18 +195,18 @@ class Malenia(OfWorkers):
         """Every commit is a step where the rule counts, else the trace defines the steps."""
         return 1 if self.steps == "rule" else None
 
-    def start(self, params: Params) -> DatedEntry:
-        return DatedEntry(no_entry(params), jnp.int32(0))
+    def start(self, params: Params) -> MaleniaWorker:
+        return MaleniaWorker(no_entry(params), jnp.int32(0))
 
     def start_server(self, params: Params) -> State:
-        """Nothing collected, and where the trace makes the steps, their number modulo `AROUND`."""
+        """Nothing collected, and where the trace makes the steps, their number modulo `STEP_MODULUS`."""
         if self.steps == "trace":
             return jnp.int32(0)
-        total = widen(at_rest(params))
+        total = widen(tree_zeros_like(params))
         zero = jnp.zeros((), jax.tree.leaves(total)[0].dtype)
-        return Collection(total, zero, zero, jnp.int32(0), jnp.int32(0), jnp.int32(0))
+        return MaleniaServer(total, zero, zero, jnp.int32(0), jnp.int32(0), jnp.int32(0))
 
-    def send(self, gradient: Params, state: DatedEntry, view: View) -> Sent:
+    def send(self, gradient: Params, state: MaleniaWorker, view: View) -> Sent:
         """Send by how much the worker's entry changes if its gradient is fresh, else zeros."""
         counts = self.steps == "rule"
         update = descent(self.learning_rate, gradient)
@@ -214,58 +215,60 @@ class Malenia(OfWorkers):
         old = tree_where(state.step == step, state.entry, no_entry(gradient))
         new, growth = enter(old, update)
         if counts:
-            inverse = one_over(new.taken, view.server.inverse) - one_over(old.taken, view.server.inverse)
-            message = {"growth": growth, "inverse": inverse, "joined": count(old.taken == 0)}
+            inverse = one_over(new.size, view.server.inverse) - one_over(old.size, view.server.inverse)
+            message = {"growth": growth, "inverse": inverse, "joined": count(old.size == 0)}
         else:
             share = jnp.zeros((), jax.tree.leaves(growth)[0].dtype)
-            message = {"growth": growth, "joined": share + (old.taken == 0)}
-        after = tree_where(fresh, DatedEntry(new, step), state)
-        return Sent(tree_where(fresh, message), after, Info(update=update))
+            message = {"growth": growth, "joined": share + (old.size == 0)}
+        new_state = tree_where(fresh, MaleniaWorker(new, step), state)
+        return Sent(tree_where(fresh, message), new_state, Info(update=update))
 
     def apply(self, central: Params, server: State, message: dict[str, Any], view: View) -> tuple[Params, State]:
         """θ ← θ + the mean of the entries, once their harmonic mean size is at least S/n."""
-        if self.steps == "trace":  # of K messages, the mean growth over the mean of n ones
+        if self.steps == "trace":
+            # The engine hands over the mean of a step's K messages. Growth over joined is the mean over the workers
+            # with a gradient, because K cancels.
             some = message["joined"] > 0
             inverse = jnp.where(some, 1 / jnp.where(some, message["joined"], 1), 0)
             mean = jax.tree.map(lambda growth: growth * inverse.astype(growth.dtype), message["growth"])
-            return add_precisely(central, mean), (server + 1) % AROUND
+            return add_precisely(central, mean), (server + 1) % STEP_MODULUS
         n: Any = self.workers
         total = jax.tree.map(jnp.add, server.total, message["growth"])
-        inverse, lost = add_and_keep_error(server.inverse, server.lost, message["inverse"])
+        inverse, error = add_and_keep_error(server.inverse, server.lost, message["inverse"])
         members = server.members + message["joined"]
-        full = (members >= n) & (n * n >= self.batch * (inverse + lost) * (1 - ROUNDED))
+        full = (members >= n) & (n * n >= self.batch * (inverse + error) * (1 - TOLERANCE))
         theta = self.add_mean_if(full, central, total)
-        total, inverse, lost, members = tree_where(~full, (total, inverse, lost, members))
-        age, step = jnp.where(full, 0, server.age + 1), (server.step + full) % AROUND
-        return theta, Collection(total, inverse, lost, members, age, step)
+        # A step empties the collection.
+        total, inverse, error, members = tree_where(~full, (total, inverse, error, members))
+        age, step = jnp.where(full, 0, server.age + 1), (server.step + full) % STEP_MODULUS
+        return theta, MaleniaServer(total, inverse, error, members, age, step)
 
 
-class Leader(NamedTuple):
+class RingleaderServer(NamedTuple):
     """The server's state of Ringleader."""
 
-    table: Table  # sum of the entries' means, and the workers in it (while answering, those that still wait)
+    table: Table  # this phase's sum of means, and its workers (while answering, those that still wait for a step)
     later: Table  # the next phase's table
-    answering: jax.Array  # whether every worker has been heard in this phase
-    phase: jax.Array  # number of phases that are over, modulo `AROUND`
+    answering: jax.Array  # whether every worker has sent a gradient in this phase, so that commits make steps
+    phase: jax.Array  # number of phases that are over, modulo `STEP_MODULUS`
 
 
-class Ledger(NamedTuple):
+class RingleaderWorker(NamedTuple):
     """A worker's state of Ringleader."""
 
     entry: Entry  # its entry in this phase's table
     later: Entry  # its entry in the next phase's table
-    answered: jax.Array  # whether it was answered in this phase
-    phase: jax.Array  # the phase that this is about
+    answered: jax.Array  # whether it was answered with a step in this phase
+    phase: jax.Array  # number of the phase that the other fields describe, modulo `STEP_MODULUS`
 
 
-def turn_page(state: Ledger, phase: jax.Array) -> Ledger:
-    """Return the ledger in this phase: the later entry becomes the current one if the ledger is of the phase before."""
-    empty = jax.tree.map(jnp.zeros_like, state.later)
-    next_page = Ledger(state.later, empty, jnp.zeros_like(state.answered), phase)
-    return tree_where(state.phase == phase, state, next_page)
+def enter_phase(state: RingleaderWorker, phase: jax.Array) -> RingleaderWorker:
+    """Return the worker's state in this phase: its later entry becomes the current one if the state is of another."""
+    new = RingleaderWorker(state.later, tree_zeros_like(state.later), jnp.zeros_like(state.answered), phase)
+    return tree_where(state.phase == phase, state, new)
 
 
-class Ringleader(OfWorkers):
+class Ringleader(MeanOfWorkers):
     """Ringleader ASGD: every step is the mean over workers of each one's mean gradient, none older than 2n - 2 steps.
 
     θ ← θ - (η/n)·Σ_i (1/b_i)·Σ_{b=1}^{b_i} g_i^b. In phases: gradients are collected until every worker has sent one.
@@ -306,48 +309,53 @@ class Ringleader(OfWorkers):
     publication = "maranjyan2025ringleader"
     purpose = "data that differ, any speeds, at optimal time"
 
-    def start(self, params: Params) -> Ledger:
-        return Ledger(no_entry(params), no_entry(params), jnp.bool_(False), jnp.int32(0))
+    def start(self, params: Params) -> RingleaderWorker:
+        return RingleaderWorker(no_entry(params), no_entry(params), jnp.bool_(False), jnp.int32(0))
 
-    def start_server(self, params: Params) -> Leader:
-        return Leader(empty_table(params), empty_table(params), jnp.bool_(False), jnp.int32(0))
+    def start_server(self, params: Params) -> RingleaderServer:
+        return RingleaderServer(empty_table(params), empty_table(params), jnp.bool_(False), jnp.int32(0))
 
-    def send(self, gradient: Params, state: Ledger, view: View) -> Sent:
+    def send(self, gradient: Params, state: RingleaderWorker, view: View) -> Sent:
         """Send the gradient's change of one of the two tables, and whether it is answered with a step."""
         update = descent(self.learning_rate, gradient)
-        leader, page = view.server, turn_page(state, view.server.phase)
-        late = leader.answering & page.answered  # had its step in this phase: for the next table
-        old = tree_where(late, page.later, page.entry)
+        server, worker = view.server, enter_phase(state, view.server.phase)
+        # The worker has had its step, so its gradient is for the next phase.
+        extra = server.answering & worker.answered
+        old = tree_where(extra, worker.later, worker.entry)
         new, growth = enter(old, update)
-        joins = old.taken == 0
-        answered = ~late & (leader.answering | (leader.table.members + joins >= self.workers))
+        joins = old.size == 0
+        # The worker that completes the table is answered with a step at once.
+        answered = ~extra & (server.answering | (server.table.members + joins >= self.workers))
         message = {
-            "table": Table(tree_where(~late, growth), count(joins & ~late)),
-            "later": Table(tree_where(late, growth), count(joins & late)),
+            "table": Table(tree_where(~extra, growth), count(joins & ~extra)),
+            "later": Table(tree_where(extra, growth), count(joins & extra)),
             "answered": count(answered),
         }
-        after = Ledger(
-            entry=tree_where(late, page.entry, new),
-            later=tree_where(late, new, page.later),
-            answered=late | answered,
-            phase=leader.phase,
+        new_state = RingleaderWorker(
+            entry=tree_where(extra, worker.entry, new),
+            later=tree_where(extra, new, worker.later),
+            answered=extra | answered,
+            phase=server.phase,
         )
-        if self.extra == "ignored":  # the next phase's table stays empty until the phase begins
-            message["later"] = jax.tree.map(jnp.zeros_like, message["later"])
-            after = after._replace(later=jax.tree.map(jnp.zeros_like, state.later))
-        return Sent(message, after, Info(update=update))
+        if self.extra == "ignored":  # The next phase's table stays empty until the phase begins.
+            message["later"] = tree_zeros_like(message["later"])
+            new_state = new_state._replace(later=tree_zeros_like(state.later))
+        return Sent(message, new_state, Info(update=update))
 
-    def apply(self, central: Params, server: Leader, message: dict[str, Any], view: View) -> tuple[Params, Leader]:
-        """θ ← θ + the table's mean if this commit is answered. The phase ends once all are."""
+    def apply(
+        self, central: Params, server: RingleaderServer, message: dict[str, Any], view: View
+    ) -> tuple[Params, RingleaderServer]:
+        """θ ← θ + the table's mean if the worker is answered with a step. The phase ends once all workers are."""
         answered = message["answered"] > 0
         table, later = add(server.table, message["table"]), add(server.later, message["later"])
         theta = self.add_mean_if(answered, central, table.total)
+        # While workers are answered, `members` counts down: the phase is over after the step of the last one.
         table = Table(table.total, table.members - message["answered"])
         over = answered & (table.members <= 0)
-        after = Leader(
+        new_server = RingleaderServer(
             table=tree_where(over, later, table),
             later=tree_where(~over, later),
             answering=(server.answering | answered) & ~over,
-            phase=(server.phase + over) % AROUND,
+            phase=(server.phase + over) % STEP_MODULUS,
         )
-        return theta, after
+        return theta, new_server

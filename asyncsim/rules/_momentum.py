@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim._trees import as_precise, tree_where, tree_zeros_like, widen
 from asyncsim.rules._common import Elementwise, Fraction, NotNegative, refuse_if
-from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest, descent
+from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, descent
 
 
 class Momentum(Elementwise, named=False):
@@ -25,7 +25,7 @@ class WorkerMomentum(Momentum, named=False):
     """Rules that keep a moment on the worker."""
 
     def start(self, params: Params) -> Params:
-        return at_rest(params)
+        return tree_zeros_like(params)
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
         update, moment = accelerate(self.learning_rate, self.momentum, state, gradient)
@@ -93,7 +93,7 @@ class ServerMomentum(Momentum, named=False):
     """Rules that keep a moment on the server, to which workers send their gradients."""
 
     def start_server(self, params: Params) -> State:
-        return at_rest(params)
+        return tree_zeros_like(params)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         return Sent(message=gradient, state=state, info=Info(update=descent(self.learning_rate, gradient)))
@@ -279,7 +279,7 @@ class DelayedNesterov(ServerMomentum):
         return replace(self, interval=float(workers) if self.interval is None else self.interval)
 
     def start_server(self, params: Params) -> Delayed:
-        return Delayed(at_rest(params), widen(at_rest(params)), jnp.zeros((), jnp.int32))
+        return Delayed(tree_zeros_like(params), widen(tree_zeros_like(params)), jnp.zeros((), jnp.int32))
 
     def apply(self, central: Params, server: Delayed, message: Params, view: View) -> tuple[Params, Delayed]:
         """Move the momentum with the N-th gradient, and θ by the rest of it. The others move θ by a share c of it."""

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._checks import require_all_positive
-from asyncsim._trees import as_precise, widen
+from asyncsim._trees import as_precise, tree_zeros_like, widen
 from asyncsim.components._component import static
 from asyncsim.rules._common import Elementwise, NotNegative
 from asyncsim.rules._compensation import compensated
 from asyncsim.rules._momentum import Momentum, ServerMomentum
-from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest, descent
+from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, descent
 
 
 def ahead_by_staleness(central: Params, moment: Params, view: View) -> Params:
@@ -222,13 +222,13 @@ class DANA(Momentum):
     purpose = "momentum with many workers"
 
     def start(self, params: Params) -> Params:
-        return at_rest(params)
+        return tree_zeros_like(params)
 
     def start_server(self, params: Params) -> State:
         """Return moments at rest. Only `dc` looks at the central variable, and `slim` asks nothing of the server."""
         if self.variant == "slim":
             return ()
-        return Server(total=widen(at_rest(params)), central=params if self.variant == "dc" else ())
+        return Server(total=widen(tree_zeros_like(params)), central=params if self.variant == "dc" else ())
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
         """Send m_i ← γ·m_i - η·g and its change, or with `slim`, γ·m_i - η·g."""

@@ -20,7 +20,6 @@ from dataclasses import fields, replace
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -269,11 +268,6 @@ def message_bytes(rule: Rule, params: Params) -> int:
 
 def descent(learning_rate: Any, gradient: Params) -> Params:
     return jax.tree.map(lambda g: -learning_rate * g, gradient)
-
-
-def at_rest(params: Params) -> Params:
-    """Return a moment of zero."""
-    return jax.tree.map(jnp.zeros_like, params)
 
 
 def accelerate(learning_rate: Any, momentum: Any, moment: Params, gradient: Params) -> tuple[Params, Params]:

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim._trees import as_precise, tree_where, tree_zeros_like, widen
 from asyncsim.components._component import static
 from asyncsim.rules._common import Elementwise
-from asyncsim.rules._rule import Params, Sent, State, View, at_rest
+from asyncsim.rules._rule import Params, Sent, State, View
 
 LONG_AGO = 2**30  # older than any read
 
@@ -97,7 +97,7 @@ class Rennala(Elementwise):
     def start_server(self, params: Params) -> State:
         if self.steps == "trace":
             return ()
-        return Batch(widen(at_rest(params)), jnp.int32(0), jnp.int32(0))
+        return Batch(widen(tree_zeros_like(params)), jnp.int32(0), jnp.int32(0))
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send Δθ, and 1 to a server that counts, if no step was made since the read, else zeros."""

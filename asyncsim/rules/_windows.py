@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._checks import require_all_positive
+from asyncsim._trees import tree_zeros_like
 from asyncsim.components._component import static
 from asyncsim.rules._common import Fraction, StepSize, Window, move, over_age
 from asyncsim.rules._elastic import Exchanging
 from asyncsim.rules._optimisers import LocalState, LocalSteps, Optimiser
-from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest
+from asyncsim.rules._rule import Info, Params, Sent, State, View
 
 
 class AGN(LocalSteps):
@@ -223,7 +224,7 @@ class DiLoCo(LocalSteps):
     purpose = "far-apart sites: hundreds of local steps per message"
 
     def start_server(self, params: Params) -> Params:
-        return at_rest(params)
+        return tree_zeros_like(params)
 
     def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
         velocity = jax.tree.map(lambda v, d: self.momentum * v + d, server, message)
@@ -292,7 +293,7 @@ class NoLoCo(LocalSteps):
     replaces = True
 
     def start(self, params: Params) -> LocalState:
-        return super().start(params)._replace(own=Outer(params, at_rest(params)))
+        return super().start(params)._replace(own=Outer(params, tree_zeros_like(params)))
 
     def send(self, gradient: Params, state: LocalState, view: View) -> Sent:
         """Send θ, and keep φ and the step that led to it."""

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim._checks import brief
-from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim._trees import as_precise, tree_where, tree_zeros_like, widen
 from asyncsim.components._component import static
 from asyncsim.components._families import is_ours
 from asyncsim.components._traced import Structure
 from asyncsim.compressors import Compressor, Identity
 from asyncsim.rules._common import Fraction, StepSize
-from asyncsim.rules._rule import Params, Rule, Sent, State, View, accelerate, at_rest
+from asyncsim.rules._rule import Params, Rule, Sent, State, View, accelerate
 
 
 class WithOwn(NamedTuple):
@@ -193,7 +193,7 @@ class WithProxy(Wrapper, named=False):
             )
 
     def start(self, params: Params) -> WithOwn:
-        return WithOwn(self.rule.start(params), at_rest(params))
+        return WithOwn(self.rule.start(params), tree_zeros_like(params))
 
     def send(self, gradient: Params, state: WithOwn, view: View) -> Sent:
         sent = self.rule.send(gradient, state.own, view)
@@ -305,7 +305,7 @@ class Compressed(AroundLocalSteps, named=False):
         return self.rule.sees_vector and self.compressor.whole
 
     def start(self, params: Params) -> WithOwn:
-        error = widen(at_rest(params)) if self.remembers else ()
+        error = widen(tree_zeros_like(params)) if self.remembers else ()
         return WithOwn(self.rule.start(params), Memory(error, self.compressor.start(params)))
 
     def send(self, gradient: Params, state: WithOwn, view: View) -> Sent:
@@ -326,9 +326,7 @@ class Compressed(AroundLocalSteps, named=False):
         after = Memory(error, memory)
         if self.rule.ignores:
             counts = jnp.stack([(leaf != 0).any() for leaf in leaves]).any()
-            approximation, after = tree_where(
-                counts, (approximation, after), (jax.tree.map(jnp.zeros_like, approximation), before)
-            )
+            approximation, after = tree_where(counts, (approximation, after), (tree_zeros_like(approximation), before))
         leaves[part] = jax.tree.leaves(approximation)
         return Sent(jax.tree.unflatten(message, leaves), WithOwn(sent.state, after), sent.info)
 

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._checks import require_count, require_integer
-from asyncsim._trees import median, widen
+from asyncsim._trees import median, tree_zeros_like, widen
 from asyncsim.components._component import static
 from asyncsim.rules._common import Fraction, NotNegative, StepSize
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 SMALL = 1e-15  # keeps logarithms and quotients finite where a gradient is zero, as in the authors' code
 
@@ -159,13 +159,13 @@ class YellowFin(Rule):
     purpose = "no tuning: step size and momentum measured"
 
     def start_server(self, params: Params) -> Server:
-        zero, rest = jnp.zeros(()), at_rest(params)
+        zero, zeros = jnp.zeros(()), tree_zeros_like(params)
         latest = jnp.full(self.span, jnp.nan)
-        measured = Measured(zero, latest, zero, zero, widen(rest), zero, zero, zero)
+        measured = Measured(zero, latest, zero, zero, widen(zeros), zero, zero, zero)
         past: Any = ()
         if self.closed_loop:
             past = jax.tree.map(lambda t: jnp.broadcast_to(t, (self.history, *t.shape)), params)
-        return Server(jnp.zeros((), jnp.int32), rest, jnp.ones(()), zero, zero, measured, past)
+        return Server(jnp.zeros((), jnp.int32), zeros, jnp.ones(()), zero, zero, measured, past)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send g, and in the closed loop by how much the total momentum that it saw lies below the target."""
