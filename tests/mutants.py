@@ -783,9 +783,9 @@ PLANTED = r"""
 + if name in tags and False:
 = tags are changed by two processes at once
 -             if not acquired:
--                 raise ValueError(f"{str(place)!r} has been locked by another process for {PATIENCE:g} s. Try again.")
--             tags = _read(place)
-+             tags = _read(place)
+-                 raise ValueError(f"{str(path)!r} has been locked by another process for {TIMEOUT:g} s. Try again.")
+-             tags = _read(path)
++             tags = _read(path)
 @ asyncsim/store/_labels.py | tests/study/test_load.py
 = where a study came from enters the comparison of labels
 - if key not in (DIGEST, ORIGIN)}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from asyncsim._checks import require_not_negative, require_positive
 from asyncsim.animation._graph import GraphFilm, make_graph
 from asyncsim.animation._regions import make_regions
-from asyncsim.plots._timeline import SINCE, seconds_per_job
+from asyncsim.plots._timeline import SECONDS_REMEDY, seconds_per_job
 from asyncsim.trace import Fault, Trace
 from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import spells
@@ -162,8 +162,8 @@ def _window(trace: Trace, start: float, stop: float | None) -> tuple[float, floa
     if end == 0 or trace.seconds == 0:
         remedy = "Simulate one, or give `commit_time` to `Trace.from_commits`."
         raise ValueError(f"`trace` must have times that pass; here all {len(trace)} commits are at 0 s. {remedy}")
-    begin = require_not_negative("start", start, remedy=SINCE)
-    last = trace.seconds if stop is None else min(require_positive("stop", stop, remedy=SINCE), end)
+    begin = require_not_negative("start", start, remedy=SECONDS_REMEDY)
+    last = trace.seconds if stop is None else min(require_positive("stop", stop, remedy=SECONDS_REMEDY), end)
     if not begin < last:
         raise ValueError(f"`start` must be before `stop` and the trace's end at {end:g} s; got {begin:g} and {last:g}.")
     return begin, last

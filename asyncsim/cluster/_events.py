@@ -13,8 +13,8 @@ INFINITY = float("inf")
 
 # A simulation counts as stuck after this number of events without a commit or at one simulated time. Every worker may
 # need several before the first commit: to start, to compute, to send, to queue.
-PATIENCE = 1_000_000
-PATIENCE_PER_WORKER = 20
+MOST_IDLE_EVENTS = 1_000_000
+IDLE_EVENTS_PER_WORKER = 20
 
 REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
 
@@ -66,24 +66,25 @@ class InSimPy:
 def run_until(
     simulation: Simulation, commits: float | None, seconds: float | None, report: Report | None, workers: int
 ) -> None:
-    """Run for this number of commits, or of seconds, where the other one is None. `workers` decides on the patience."""
-    patience = max(PATIENCE, PATIENCE_PER_WORKER * workers)
-    counted, events, idle = commits is not None, min(REPORT_EVERY, patience), 0
+    """Run for this number of commits, or of seconds, where the other one is None. More `workers` may be idle longer."""
+    max_idle_events = max(MOST_IDLE_EVENTS, IDLE_EVENTS_PER_WORKER * workers)
+    counted, events, idle = commits is not None, min(REPORT_EVERY, max_idle_events), 0
+    # The loop compares with both ends, of which one is never reached.
     commits, seconds = INFINITY if commits is None else commits, INFINITY if seconds is None else seconds
     try:
         while len(simulation) < commits and simulation.peek() <= seconds:
             done, now = len(simulation), simulation.now
             simulation.advance(events, commits=commits, seconds=seconds)
             idle = idle + events if (len(simulation) == done if counted else simulation.now == now) else 0
-            if idle >= patience and counted:
+            if idle >= max_idle_events and counted:
                 raise EmptySchedule
             if report is not None:
                 share = len(simulation) / commits if counted else float(simulation.now) / seconds
                 report(int(min(len(simulation), commits)), float(simulation.now), min(share, 1.0))
-            if idle >= patience and simulation.peek() <= seconds:
+            if idle >= max_idle_events and simulation.peek() <= seconds:
                 raise ValueError(
-                    f"`seconds` never pass: {patience} events at time {float(now):g} and no end. Give a delay that is "
-                    "not zero, or use `commits`."
+                    f"`seconds` never pass: {max_idle_events} events at time {float(now):g} and no end. Give a delay "
+                    "that is not zero, or use `commits`."
                 )
             if len(simulation) > MOST_COMMITS:
                 raise ValueError(f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}. Use fewer.")

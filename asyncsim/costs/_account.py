@@ -15,7 +15,7 @@ from asyncsim.costs._usage import bytes_by, down_spells, far_messages, time_budg
 from asyncsim.delays import FloatArray
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import end_of_trace
-from asyncsim.trace._spans import Spans, jobs, union
+from asyncsim.trace._spans import Spans, find_jobs, union
 from asyncsim.trace._statistics import hidden_stages
 
 _Message = Annotated[int, require_integer, "Give the bytes of an update."]
@@ -244,7 +244,7 @@ def cost_over_time(
     spent: dict[str, np.ndarray] = {"seconds": at, "bytes": sent}
     if power is not None:
         # Of the stages of a job, number 1 is its computation.
-        computing = jobs(trace, end).stage(1)
+        computing = find_jobs(trace, end).stage(1)
         busy = _sum_lengths(computing.rows(computing.worker < trace.computing), at)
         spent["joules"] = power.joules(workers=trace.computing, duration=at, busy_seconds=busy, bytes_sent=sent)
     if price is not None:

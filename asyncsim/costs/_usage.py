@@ -16,7 +16,7 @@ from asyncsim.engine._validation import first_shapes
 from asyncsim.rules import Rule, message_bytes
 from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace._columns import end_of_trace
-from asyncsim.trace._spans import COMMITTED, DOWN, Spans, gaps, jobs, joined, spells, union
+from asyncsim.trace._spans import COMMITTED, DOWN_FAULTS, Spans, find_jobs, gaps, joined, spells, union
 
 ROUNDING = 1e-12  # share of the time below which waiting is an error of rounding
 UNSIZED_CLUSTERS = (Pipeline, Rollouts)  # clusters whose messages are not updates
@@ -26,7 +26,7 @@ STAGES = ("download", "compute", "upload", "queue", "service")  # of a job, in t
 
 def time_budget(trace: Trace, end: float) -> dict[str, np.ndarray]:
     """Return part of the time -> (workers,) seconds of each worker until `end`. The parts sum to n·end."""
-    n, job_spans = trace.workers, jobs(trace, end)
+    n, job_spans = trace.workers, find_jobs(trace, end)
     limits = [np.minimum(column, end) for column in job_spans.times]
     # If uploads take no time, a job that has not committed has been in the queue since the end of its computation.
     if not np.any(trace.arrive_time > trace.finish_time):
@@ -60,7 +60,7 @@ def trains_together(trace: Trace) -> bool:
 
 def down_spells(trace: Trace, end: float) -> Spans:
     """Return the spells in which workers were down, without overlaps."""
-    away = spells(trace, *DOWN).within(0.0, end)
+    away = spells(trace, *DOWN_FAULTS).within(0.0, end)
     workers = np.unique(away.worker)
     return union(away, workers, 0.0, end) if len(workers) else away
 

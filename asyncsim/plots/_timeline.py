@@ -27,9 +27,19 @@ from asyncsim.plots.style import (
     VERMILION,
 )
 from asyncsim.trace import Fate, Fault, Trace
-from asyncsim.trace import _spans as tr
 from asyncsim.trace._columns import end_of_trace, tick_of
-from asyncsim.trace._spans import COMMITTED, Bools, JobSpans, Spans, gaps, joined, spells, union
+from asyncsim.trace._spans import (
+    COMMITTED,
+    DOWN_FAULTS,
+    Bools,
+    JobSpans,
+    Spans,
+    find_jobs,
+    gaps,
+    joined,
+    spells,
+    union,
+)
 from asyncsim.trace._variables import is_on_graph
 
 if TYPE_CHECKING:
@@ -39,18 +49,18 @@ if TYPE_CHECKING:
     from matplotlib.container import BarContainer
     from matplotlib.text import Text
 
-COMPUTING, VAIN = "computing", "computing in vain"
+COMPUTING, WASTED = "computing", "computing in vain"
 NETWORK, SENT = "reading or sending", "sent, no commit"
 WAITING, SERVICE = "waiting for the server", "in service"
 IDLE, DOWN = "idle or blocked", "down"
 MOST_LANES = 24
 JOBS = 8  # of a worker, in a window without `stop`
 HEIGHT = 0.72  # of a lane, whose distance to the next is 1
-SINCE = "Give seconds from the start of the run."
+SECONDS_REMEDY = "Give seconds from the start of the run."
 
 LOOKS: dict[str, dict[str, Any]] = {
     COMPUTING: {"facecolor": STEEL},
-    VAIN: {"facecolor": PALE_STEEL, "edgecolor": STEEL, "hatch": "//////"},
+    WASTED: {"facecolor": PALE_STEEL, "edgecolor": STEEL, "hatch": "//////"},
     NETWORK: {"facecolor": MIST},
     SENT: {"facecolor": PALE_SKY, "edgecolor": MIST, "hatch": "......"},
     WAITING: {"facecolor": AMBER},
@@ -83,19 +93,20 @@ def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: flo
     stop = min(stop, end)
     jobs = _jobs(trace, workers, start, stop, end)
 
+    # Stages are numbered in their order: read, compute, send, wait, service (see `JobSpans.stage`).
     def stage(number: int, which: Bools) -> Spans:
         return jobs.stage(number).rows(which).within(start, stop)
 
-    # Computations in flight at the end are not in vain: they may still commit.
-    every, committed, flying = np.full(len(jobs.worker), True), jobs.fate == COMMITTED, jobs.fate == Fate.IN_FLIGHT
-    down = union(spells(trace, *tr.DOWN).within(start, stop), workers, start, stop)
+    # Computations in flight at the end are not wasted: they may still commit.
+    every, committed, in_flight = np.full(len(jobs.worker), True), jobs.fate == COMMITTED, jobs.fate == Fate.IN_FLIGHT
+    down = union(spells(trace, *DOWN_FAULTS).within(start, stop), workers, start, stop)
     # A worker that is down is not idle, although it has no job.
     busy = joined(jobs.whole.within(start, stop), down)
     return {
         IDLE: gaps(busy, workers, start, stop),
         NETWORK: joined(stage(0, every), stage(2, committed)),
-        COMPUTING: stage(1, committed | flying),
-        VAIN: stage(1, ~(committed | flying)),
+        COMPUTING: stage(1, committed | in_flight),
+        WASTED: stage(1, ~(committed | in_flight)),
         SENT: stage(2, ~committed),
         WAITING: stage(3, every),
         SERVICE: stage(4, every),
@@ -106,9 +117,9 @@ def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: flo
 def _jobs(trace: Trace, workers: NDArray[np.int32], start: float, stop: float, end: float) -> JobSpans:
     """Return the jobs that touch the window."""
     done = np.isin(trace.worker, workers) & (trace.commit_time >= start) & (trace.begin_time <= stop)
-    rest, last = trace.unfinished, np.minimum(trace.unfinished.end_time, end)
-    ended = np.isin(rest.worker, workers) & (last >= start) & (rest.begin_time <= stop)
-    return tr.jobs(trace, end, done, ended)
+    unfinished, last = trace.unfinished, np.minimum(trace.unfinished.end_time, end)
+    ended = np.isin(unfinished.worker, workers) & (last >= start) & (unfinished.begin_time <= stop)
+    return find_jobs(trace, end, done, ended)
 
 
 @checked
@@ -139,22 +150,23 @@ def draw_timeline(
         >>> [artist.get_label() for artist in artists]
         ['computing', 'commit']
     """
-    start = require_not_negative("start", start, remedy=SINCE)
+    start = require_not_negative("start", start, remedy=SECONDS_REMEDY)
     end = end_of_trace(trace)
     if end == 0:
         return [say(ax, "Nothing has happened yet: no timeline.")]
     lanes = _lanes(workers, trace.workers)
     if stop is None:
         stop = min(end, start + JOBS * seconds_per_job(trace))
-    stop = require_positive("stop", stop, remedy=SINCE)
+    stop = require_positive("stop", stop, remedy=SECONDS_REMEDY)
     if not start < min(stop, end):
         raise ValueError(
             f"`start` must be before `stop` and the end of the trace at {end:g} s; got {start:g} to {stop:g}."
         )
     window = start, min(stop, end)
     spans = activities(trace, lanes, *window)
+    # Kinds without an interval get no artist, so the legend names only what occurs.
     artists: list[Artist] = [
-        _rectangles(ax, _place(lanes, spans[name].worker), spans[name].start, spans[name].end, label=name, **look)
+        _rectangles(ax, _lane_of(lanes, spans[name].worker), spans[name].start, spans[name].end, label=name, **look)
         for name, look in LOOKS.items()
         if len(spans[name].worker)
     ]
@@ -189,13 +201,13 @@ def _draw_faults(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: floa
     slow = spells(trace, Fault.SLOWDOWN).within(start, stop)
     slow = slow.rows(np.isin(slow.worker, lanes))
     if len(slow.start):
-        below, look = _place(lanes, slow.worker) + HEIGHT / 2 + 0.08, {"height": 0.1, "facecolor": VERMILION}
+        below, look = _lane_of(lanes, slow.worker) + HEIGHT / 2 + 0.08, {"height": 0.1, "facecolor": VERMILION}
         artists.append(_rectangles(ax, below, slow.start, slow.end, label="slowdown", **look))
     lost = spells(trace, Fault.MESSAGE_LOST)
     lost = lost.rows(np.isin(lost.worker, lanes) & (lost.start >= start) & (lost.start <= stop))
     if len(lost.start):
         look = {"color": VERMILION, "markeredgewidth": 1.8, "zorder": 4, "label": "message lost"}
-        artists += ax.plot(lost.start, _place(lanes, lost.worker), "x", **look)
+        artists += ax.plot(lost.start, _lane_of(lanes, lost.worker), "x", **look)
     return artists
 
 
@@ -207,7 +219,7 @@ def _draw_commits(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: flo
     artists: list[Artist] = []
     for name, which, half, width in (("commit", visible & ~closes, 0.3, 0.9), (strong, visible & closes, 0.44, 1.5)):
         if which.any():
-            x, y = trace.commit_time[which], _place(lanes, trace.worker[which])
+            x, y = trace.commit_time[which], _lane_of(lanes, trace.worker[which])
             artists.append(ax.vlines(x, y - half, y + half, colors=INK, linewidths=width, zorder=3, label=name))
     return artists
 
@@ -220,9 +232,10 @@ def _draw_exchanges(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: f
     visible = np.isin(both, lanes).all(axis=1)
     if not visible.any() or not is_on_graph(trace):
         return []
-    places = _place(lanes, both[visible].ravel()).reshape(-1, 2)
+    ends = _lane_of(lanes, both[visible].ravel()).reshape(-1, 2)
     _, first = np.unique(mixings.event[apart][visible], return_index=True)
-    low, high = np.minimum.reduceat(places.min(1), first), np.maximum.reduceat(places.max(1), first)
+    # A mixing of many workers has one row for each pair, all with one event: one line from its first to its last lane.
+    low, high = np.minimum.reduceat(ends.min(1), first), np.maximum.reduceat(ends.max(1), first)
     look = {"colors": VERMILION, "linewidths": 0.9, "alpha": 0.8, "zorder": 3.5, "label": "exchange"}
     return [ax.vlines(mixings.time[apart][visible][first], low, high, **look)]
 
@@ -239,7 +252,7 @@ def _rectangles(
     return collection
 
 
-def _place(lanes: NDArray[np.int32], worker: NDArray[np.int32]) -> NDArray[np.intp]:
+def _lane_of(lanes: NDArray[np.int32], worker: NDArray[np.int32]) -> NDArray[np.intp]:
     """Return the lane of each of these workers."""
     order = np.argsort(lanes)
     return order[np.searchsorted(lanes, worker, sorter=order)]
@@ -249,7 +262,7 @@ def _arrange(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, s
     ax.set(xlim=(start, stop), ylim=(len(lanes) - 0.4, -0.6), xlabel="time, in seconds", ylabel="worker")
     room = max(1, int(size_in_points(ax)[1] / 12))  # labels, of 12 points each
     labelled = np.arange(0, len(lanes), -(-len(lanes) // room))
-    ax.set_yticks(labelled, [tick_of(trace, lanes[place]) for place in labelled], parse_math=False)
+    ax.set_yticks(labelled, [tick_of(trace, lanes[lane]) for lane in labelled], parse_math=False)
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
     ax.spines["left"].set_visible(False)
@@ -320,13 +333,13 @@ def draw_time_budget(ax: "Axes", cost: Cost) -> "list[BarContainer] | list[Text]
     """
     if not cost.duration:
         return [say(ax, "Nothing has happened yet: no time was spent.")]  # type: ignore[list-item]
-    place, base = np.arange(cost.workers), np.zeros(cost.workers)
+    worker, base = np.arange(cost.workers), np.zeros(cost.workers)
     width = 0.8 if cost.workers <= MOST_APART else 1.0
     drawn = []
     for name, look in PARTS.items():
         share = cost.seconds[name] / cost.duration
         if share.any():
-            drawn.append(ax.bar(place, share, width, bottom=base, label=name, **{"linewidth": 0, **look}))
+            drawn.append(ax.bar(worker, share, width, bottom=base, label=name, **{"linewidth": 0, **look}))
             base = base + share
     ax.set(xlabel="worker", ylabel="share of the time", xlim=(-0.6, cost.workers - 0.4), ylim=(0, 1))
     ax.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[attr-defined]

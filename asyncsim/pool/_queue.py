@@ -18,11 +18,11 @@ from time import monotonic
 from typing import Any, Generic
 
 from asyncsim import _checks as checks
-from asyncsim.pool._slots import Call, Slot, T, WorkerTrouble, error_of, is_death, listed, reason_of
+from asyncsim.pool._slots import Call, Slot, T, WorkerError, error_of, is_death, listed, reason_of
 from asyncsim.store import _lease as lease
 
 MOST_DEATHS = 3  # of processes, until their task is discarded
-MOST_TROUBLES = 3  # of workers that cannot compute a task, until the queue stops
+MOST_WORKER_ERRORS = 3  # of workers that cannot compute a task, until the queue stops
 RESUMES = "Results are kept, and the same sweep goes on once this is repaired."
 PAUSE = 0.2  # seconds until tasks that other processes compute are looked at again
 WAIT_REMEDY = "Leave it out to wait for ever."
@@ -104,7 +104,7 @@ class Outcome:
 
     value: Any = None  # the result
     busy: bool = False  # whether another process holds its lease, so that nothing was done
-    trouble: WorkerTrouble | None = None  # why the result could not be kept, if another process may have more luck
+    worker_error: WorkerError | None = None  # why the result could not be kept, if another process may have more luck
 
 
 class Job(ABC, Generic[T]):
@@ -150,7 +150,7 @@ class Queue(Generic[T]):
         self.programs: dict[str, deque[T]] = {}
         self.waiting: list[T] = []
         self.deaths: Counter[str] = Counter()
-        self.troubles: Counter[str] = Counter()
+        self.worker_errors: Counter[str] = Counter()
         self.too_long: set[str] = set()  # names of tasks whose process was killed because they took too long
         for task in tasks:
             self.programs.setdefault(task.program, deque()).append(task)
@@ -268,10 +268,10 @@ class Queue(Generic[T]):
             raise error
         if error is None:
             outcome = future.result()
-            if slot.owned or outcome.trouble is None or self.troubles[task.name] + 1 >= MOST_TROUBLES:
+            if slot.owned or outcome.worker_error is None or self.worker_errors[task.name] + 1 >= MOST_WORKER_ERRORS:
                 self._receive(task, outcome)
                 return
-            error = outcome.trouble
+            error = outcome.worker_error
         self._try_elsewhere(slot, task, error)
 
     def _receive(self, task: T, outcome: Outcome) -> None:
@@ -296,14 +296,14 @@ class Queue(Generic[T]):
 
     def _try_elsewhere(self, slot: Slot[T], task: T, error: BaseException) -> None:
         """Try a task again that a process could not compute, for a reason of its own, if possible in another one."""
-        self.troubles[task.name] += 1
+        self.worker_errors[task.name] += 1
         try:
-            troubled = slot.avoid_troubled()
+            failing = slot.avoid_failing()
         except Exception as failure:
             raise Stopped(f"`executor` has broken down: {shorten_error(failure)}. {RESUMES}") from failure
-        if slot.allowed == [] or self.troubles[task.name] >= MOST_TROUBLES:
-            worker = error.worker if isinstance(error, WorkerTrouble) else "a process that computes"
-            raise Stopped(f"No worker can compute: {listed(troubled or {worker: reason_of(error)})}. {RESUMES}")
+        if slot.allowed == [] or self.worker_errors[task.name] >= MOST_WORKER_ERRORS:
+            worker = error.worker if isinstance(error, WorkerError) else "a process that computes"
+            raise Stopped(f"No worker can compute: {listed(failing or {worker: reason_of(error)})}. {RESUMES}")
         self.put_back(task)
 
     def _count_death(self, slot: Slot[T], task: T, error: BaseException) -> None:

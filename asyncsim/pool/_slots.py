@@ -57,7 +57,7 @@ class Task(Protocol):
 T = TypeVar("T", bound=Task)
 
 
-class WorkerTrouble(Exception):
+class WorkerError(Exception):
     """A process cannot compute, for a reason of its own."""
 
     def __init__(self, worker: str, reason: str) -> None:
@@ -138,15 +138,15 @@ class Slot(Generic[T]):
                 return task
         return None
 
-    def avoid_troubled(self) -> dict[str, str]:
+    def avoid_failing(self) -> dict[str, str]:
         """Ask all workers of Dask whether they can compute, and use only those that can."""
         client = client_of(self.executor)
         if client is None:
             return {}
         answers = client.run(*self.check, on_error="return")
-        troubled = {address: error for address, error in answers.items() if error is not None}
-        self.allowed = [address for address in answers if address not in troubled] if troubled else None
-        return {address: reason_of(error) for address, error in troubled.items()}
+        failing = {address: error for address, error in answers.items() if error is not None}
+        self.allowed = [address for address in answers if address not in failing] if failing else None
+        return {address: reason_of(error) for address, error in failing.items()}
 
     def has_workers(self) -> bool:
         """Return whether anything could compute, as far as an executor tells."""
@@ -225,13 +225,13 @@ def error_of(future: "Future[Any]") -> BaseException | None:
 
 def reason_of(error: BaseException) -> str:
     """Return why a worker cannot compute, in words."""
-    return error.reason if isinstance(error, WorkerTrouble) else f"{type(error).__name__}: {error}"
+    return error.reason if isinstance(error, WorkerError) else f"{type(error).__name__}: {error}"
 
 
-def listed(troubled: Mapping[str, str]) -> str:
+def listed(failing: Mapping[str, str]) -> str:
     """Return workers and why each cannot compute, the first few of them."""
-    words = [f"{worker} ({reason.rstrip('.')})" for worker, reason in [*troubled.items()][:MOST_NAMED]]
-    rest = len(troubled) - len(words)
+    words = [f"{worker} ({reason.rstrip('.')})" for worker, reason in [*failing.items()][:MOST_NAMED]]
+    rest = len(failing) - len(words)
     return ", ".join([*words, *([f"and {rest:,} more"] if rest else [])])
 
 

@@ -33,8 +33,8 @@ from asyncsim.store import _lease as lease
 ASSEMBLY_FOLDER = ".unfinished"
 # Files of a scenario's entry, of which the label is the last to go.
 RESULTS = (labels.TRACE, labels.RUN, labels.SUMMARY, labels.REPORT, labels.REPORT_PAGE, *labels.LABELS)
-PATIENCE = 1.0  # seconds to wait for a lease that another process holds
-PATIENCE_OF_MANY = 10.0  # the same, for one that is only held while files are written
+TIMEOUT = 1.0  # seconds to wait for a lease that another process holds
+WRITE_TIMEOUT = 10.0  # seconds to wait for a lease that is only held while files are written
 PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS)
 STORE_FILE = re.compile(rf"{DIGEST}\.(json|npz|bin)|clock")  # files in the folders of a store
 UNFINISHED_ENTRY = re.compile(rf"{DIGEST}\.[0-9a-f]{{16}}")  # folders of entries that are assembled in a store
@@ -146,7 +146,7 @@ class Folder:
             if name:
                 require_no_link(self / name)
         with ExitStack() as until_done:
-            until_done.enter_context(locked(self.path, PATIENCE_OF_MANY if self.store else PATIENCE))
+            until_done.enter_context(locked(self.path, WRITE_TIMEOUT if self.store else TIMEOUT))
             held = lease.holders(self.path / self.store / labels.LEASES) if force and self.store else {}
             for holder in held.values():  # Results that other processes compute are not replaced.
                 raise ValueError(in_use(self.path, holder))
@@ -275,12 +275,12 @@ class Folder:
 
 
 @contextmanager
-def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
+def locked(folder: Path, timeout: float | None = None) -> Iterator[None]:
     """Hold a folder's lease, or nothing where this process may not write."""
     file = folder / labels.HOLDER
     with ExitStack() as until_done:
         try:
-            acquired = until_done.enter_context(lease.hold(file, PATIENCE if patience is None else patience))
+            acquired = until_done.enter_context(lease.hold(file, TIMEOUT if timeout is None else timeout))
         except OSError as error:
             if error.errno not in PERMISSION_ERRORS:
                 reason = error.strerror or str(error)

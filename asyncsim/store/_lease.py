@@ -39,8 +39,8 @@ LARGEST = 1 << 24  # bytes of a lease, far more than that of the longest batch
 BEGINNING = b'{"host": '  # first bytes of every lease
 PAUSE = 0.02  # seconds until a lease that another process holds is tried again
 
-_held: set[str] = set()  # files of this process, which one thread renews
-_blocks: set[object] = set()  # blocks of this process, in any thread, that hold leases or are about to
+_held: set[str] = set()  # paths of the leases that this process holds, which one thread renews
+_acquisitions: set[object] = set()  # one object for each `with hold(…)` that has its lease or still tries to get it
 
 
 @contextmanager
@@ -56,10 +56,10 @@ def hold_batch(folder: Path, names: Iterable[str]) -> Iterator[bool]:
 
 
 @contextmanager
-def hold(path: Path, patience: float = 0.0, **about: Any) -> Iterator[bool]:
-    """Hold the lease of this path for the block, or False if another one does after `patience` seconds."""
-    block, end = object(), time.monotonic() + patience
-    _blocks.add(block)
+def hold(path: Path, timeout: float = 0.0, **about: Any) -> Iterator[bool]:
+    """Hold the lease of this path for the block, or False if another one does after `timeout` seconds."""
+    acquisition, end = object(), time.monotonic() + timeout
+    _acquisitions.add(acquisition)
     acquired = False
     try:
         while not (acquired := _create(path, about) or (_remove_if_void(path) and _create(path, about))):
@@ -70,12 +70,12 @@ def hold(path: Path, patience: float = 0.0, **about: Any) -> Iterator[bool]:
     finally:
         if acquired:
             _release(path)
-        _blocks.remove(block)
+        _acquisitions.remove(acquisition)
 
 
 def is_held() -> bool:
     """Tell whether this process holds a lease, or is about to."""
-    return bool(_blocks)
+    return bool(_acquisitions)
 
 
 def holders(folder: Path, ignored: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -200,7 +200,7 @@ def _create(path: Path, about: Mapping[str, Any]) -> bool:
     temporary = temporary_path(path)
     try:
         temporary.write_bytes(content)
-        _place(temporary, path, content)
+        _create_exclusively(temporary, path, content)
     except FileExistsError:
         return False
     finally:
@@ -210,7 +210,7 @@ def _create(path: Path, about: Mapping[str, Any]) -> bool:
     return True
 
 
-def _place(source: Path, path: Path, content: bytes) -> None:
+def _create_exclusively(source: Path, path: Path, content: bytes) -> None:
     """Create a file unless there is one: with its content, or not at all where the file system has hard links."""
     try:
         os.link(source, path)
@@ -269,7 +269,7 @@ def _remove_if_void(path: Path) -> bool:
     moved = read_holder(aside)
     if moved != holder:  # Another process has made a new lease meanwhile: it is put back, unless there is a newer one.
         with suppress(OSError):
-            _place(aside, path, aside.read_bytes())
+            _create_exclusively(aside, path, aside.read_bytes())
     if is_lease(aside):
         aside.unlink(missing_ok=True)
     return moved == holder

@@ -27,7 +27,7 @@ __all__ = ["Tag", "add", "every", "file", "get", "place_of", "remove", "rename"]
 VARIABLE = "ASYNCSIM_TAGS"
 FILE = "tags.json"
 FORMAT_VERSION = 1
-PATIENCE = 10.0  # seconds to wait for other processes, each of which takes milliseconds
+TIMEOUT = 10.0  # seconds to wait for other processes, each of which takes milliseconds
 MOST_LETTERS = 100  # letters of a name
 # Categories of letters that nobody sees. Only the usual blank, which is of the last one, may be in a name.
 INVISIBLE_CATEGORIES = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
@@ -276,39 +276,39 @@ def _existing(name: str, tags: Mapping[str, Tag]) -> str:
 @contextmanager
 def _changing() -> Iterator[dict[str, Tag]]:
     """Hand out all tags, to be changed while nobody else does. They are written at the end, if there was no error."""
-    place = file()
+    path = file()
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with hold(place.with_name(f".{place.name}.lock"), PATIENCE) as acquired:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with hold(path.with_name(f".{path.name}.lock"), TIMEOUT) as acquired:
             if not acquired:
-                raise ValueError(f"{str(place)!r} has been locked by another process for {PATIENCE:g} s. Try again.")
-            tags = _read(place)
+                raise ValueError(f"{str(path)!r} has been locked by another process for {TIMEOUT:g} s. Try again.")
+            tags = _read(path)
             yield tags
             entries = {
                 name: {"place": str(tag.place), "digest": tag.digest, "inode": tag.inode, "date": tag.date}
                 for name, tag in tags.items()
             }
-            write_json(place, {"format": FORMAT_VERSION, "tags": entries})
+            write_json(path, {"format": FORMAT_VERSION, "tags": entries})
     except OSError as error:
         reason = error.strerror or str(error)
         remedy = f"Name another place in the environment variable {VARIABLE}."
-        raise OSError(error.errno, f"The tags in {str(place)!r} cannot be written: {reason}. {remedy}") from error
+        raise OSError(error.errno, f"The tags in {str(path)!r} cannot be written: {reason}. {remedy}") from error
 
 
-def _read(place: Path) -> dict[str, Tag]:
+def _read(path: Path) -> dict[str, Tag]:
     """Read the tags in a file, or none if there is no file."""
     try:
-        content: Any = json.loads(place.read_text(encoding="utf-8"))
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (ValueError, RecursionError) as error:
-        raise ValueError(_damaged(place)) from error
+        raise ValueError(_damaged(path)) from error
     if isinstance(content, dict) and isinstance(content.get("format"), int):
-        require_format(repr(str(place)), content["format"], FORMAT_VERSION, "Remove it and tag again.")
+        require_format(repr(str(path)), content["format"], FORMAT_VERSION, "Remove it and tag again.")
     try:
         return {name: _tag(name, entry) for name, entry in content["tags"].items()}
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(_damaged(place)) from error
+        raise ValueError(_damaged(path)) from error
 
 
 def _tag(name: str, entry: Mapping[str, Any]) -> Tag:

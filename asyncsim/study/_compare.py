@@ -25,7 +25,7 @@ from asyncsim.plots.style import keep_png
 from asyncsim.scenario._rebuild import hints
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _labels as labels
-from asyncsim.store._entry import PATIENCE_OF_MANY, Folder, locked
+from asyncsim.store._entry import WRITE_TIMEOUT, Folder, locked
 from asyncsim.store._labels import Origin
 from asyncsim.study._grid import require_scenarios
 from asyncsim.study._result_files import Result, keep_summary
@@ -213,9 +213,9 @@ def compare(
             )
             for name, scenario in comparison.scenarios.items()
         }
-    place = Folder(require_folder("out", out), labels.COMPARISON, (labels.SUMMARY, labels.REPORT), store=labels.RUNS)
-    origin, before = origin or Origin(), labels.members_of(place.path)
-    with place.lease(comparison, force, _origin_of(comparison, origin)) as folder:
+    output = Folder(require_folder("out", out), labels.COMPARISON, (labels.SUMMARY, labels.REPORT), store=labels.RUNS)
+    origin, before = origin or Origin(), labels.members_of(output.path)
+    with output.lease(comparison, force, _origin_of(comparison, origin)) as folder:
         store = open_store(folder / labels.RUNS)
         if not store.sweeps():  # Another process, or an earlier call, may have written it.
             record_sweep(store, [*comparison.scenarios.values()])
@@ -227,11 +227,11 @@ def compare(
             keep_report(result, store.folder(result.require_scenario().digest) / labels.REPORT)
             results[name] = result
         results = {name: results[name] for name in comparison.scenarios}  # Results arrive in any order.
-        with locked(folder.path, PATIENCE_OF_MANY):  # Other processes may write the files of the same comparison.
+        with locked(folder.path, WRITE_TIMEOUT):  # Other processes may write the files of the same comparison.
             _write(folder, comparison, results)
-    store = open_store(place / labels.RUNS)  # The store moves if the results were assembled in another folder.
+    store = open_store(output / labels.RUNS)  # The store moves if the results were assembled in another folder.
     folders = {name: store.folder(scenario.digest) for name, scenario in comparison.scenarios.items()}
-    _link_all(place.path, folders, {*before, *folders})
+    _link_all(output.path, folders, {*before, *folders})
     return {name: replace(result, folder=folders[name]) for name, result in results.items()}
 
 
@@ -244,17 +244,17 @@ def _origin_of(comparison: Comparison, origin: Origin) -> dict[str, Any]:
 
 def _link_all(folder: Path, members: Mapping[str, Path], names: Collection[str]) -> None:
     """Link each scenario's folder under its name, for people. Links of these names that lead nowhere are removed."""
-    for place in (folder / Path(name).name for name in names):
-        if place.is_symlink() and place.readlink().parts[:-1] == (labels.RUNS,) and labels.label_of(place) is None:
-            place.unlink()
+    for link in (folder / Path(name).name for name in names):
+        if link.is_symlink() and link.readlink().parts[:-1] == (labels.RUNS,) and labels.label_of(link) is None:
+            link.unlink()
     for name, member in members.items():
-        place, target = folder / name, Path(os.path.relpath(member, folder))
-        if not os.path.lexists(place):
+        link, target = folder / name, Path(os.path.relpath(member, folder))
+        if not os.path.lexists(link):
             with suppress(OSError, NotImplementedError):  # Some file systems have no links, which only people need.
-                place.symlink_to(target, target_is_directory=True)
-        elif not (place.is_symlink() and place.readlink() == target):
+                link.symlink_to(target, target_is_directory=True)
+        elif not (link.is_symlink() and link.readlink() == target):
             message = (
-                f"{str(place)!r} was there before and stays; the results of {name!r} are in {str(folder / target)!r}."
+                f"{str(link)!r} was there before and stays; the results of {name!r} are in {str(folder / target)!r}."
             )
             warnings.warn(message, stacklevel=3)
 

@@ -165,8 +165,8 @@ class Experiment:
                 numbers = self._compute(store)
             return Findings(self, numbers, summary_of(numbers))
         films = () if self.movie is None else (PAGE, GIF)
-        place = Folder(require_folder("out", out), LABEL, (*FILES, *films), scratch=HIDDEN_STORE)
-        with place.lease(self, force, (origin or Origin()).describe()) as folder:
+        output = Folder(require_folder("out", out), LABEL, (*FILES, *films), scratch=HIDDEN_STORE)
+        with output.lease(self, force, (origin or Origin()).describe()) as folder:
             numbers = npz.unless_damaged(partial(read_numbers, self.digest), folder / NUMBERS)
             again = numbers is None
             if numbers is None:  # If an earlier call was interrupted, its store has the finished runs.
@@ -189,7 +189,7 @@ class Experiment:
                     require_own(folder / name)
                 movie.html(folder / PAGE)
                 movie.gif(folder / GIF)
-        return Findings(self, numbers, summary, place.path, again)
+        return Findings(self, numbers, summary, output.path, again)
 
     @property
     def has_store(self) -> bool:
@@ -220,9 +220,9 @@ class Findings:
     recomputed: bool = True
 
     def __repr__(self) -> str:
-        place = "" if self.folder is None else f"; in {self.folder}"
+        location = "" if self.folder is None else f"; in {self.folder}"
         study = "no experiment" if self.experiment is None else repr(self.experiment)
-        return f"Findings({study}; {', '.join(self.numbers)}{place})"
+        return f"Findings({study}; {', '.join(self.numbers)}{location})"
 
 
 def read_numbers(digest: str, path: Path) -> dict[str, np.ndarray]:

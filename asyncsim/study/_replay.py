@@ -119,8 +119,8 @@ def compute(
     metrics = run.evaluate()  # The lanes are evaluated together, by one program.
     runs = split(run, trace, batch.scenarios, ends)
     share = {"wall_seconds": watch.seconds / len(runs), "compile_seconds": watch.compiling / len(runs)}
-    for place, (scenario, lane) in enumerate(zip(batch.scenarios, runs, strict=True)):
-        test = {name: values[place].item() for name, values in metrics.items()}
+    for lane_index, (scenario, lane) in enumerate(zip(batch.scenarios, runs, strict=True)):
+        test = {name: values[lane_index].item() for name, values in metrics.items()}
         yield Result(scenario, trace, lane, summarise(trace, lane, **share, test=test, scenario=scenario)), share
 
 
@@ -139,23 +139,24 @@ def split(run: Run, trace: Trace, scenarios: Sequence[Scenario], ends: Sequence[
         # Rows only resume a run, and no lane is resumed.
         state=jax.tree.map(np.asarray, run.state._replace(rows=None)),
     )
-    return [_lane(on_host, trace, place, *lane) for place, lane in enumerate(zip(scenarios, ends, strict=True))]
+    lanes = zip(scenarios, ends, strict=True)
+    return [_lane(on_host, trace, lane_index, *lane) for lane_index, lane in enumerate(lanes)]
 
 
-def _lane(run: Run, trace: Trace, place: int, scenario: Scenario, commits: int) -> Run:
+def _lane(run: Run, trace: Trace, lane_index: int, scenario: Scenario, commits: int) -> Run:
     in_time = {name: at < commits for name, at in run.recorded_at.items()}
     return replace(
         run,
-        loss=np.ascontiguousarray(run.loss[place, :commits]),
-        central=jax.tree.map(lambda leaf: leaf[place], run.central),
-        diverged_at=run.divergences[place],
-        records={name: np.asarray(values[place])[in_time[name]] for name, values in run.records.items()},
+        loss=np.ascontiguousarray(run.loss[lane_index, :commits]),
+        central=jax.tree.map(lambda leaf: leaf[lane_index], run.central),
+        diverged_at=run.divergences[lane_index],
+        records={name: np.asarray(values[lane_index])[in_time[name]] for name, values in run.records.items()},
         recorded_at={name: at[in_time[name]] for name, at in run.recorded_at.items()},
         worker=run.worker[:commits],
         digest=run.digest if commits == run.commits else plan_for(trace, run.rule, run.workload.counts).digest(commits),
         commits=commits,
         seed=scenario.seed,
-        state=state_of_seed(run.state, place),
+        state=state_of_seed(run.state, lane_index),
         rule=for_regions(scenario.rule.for_workers(run.workers - run.servers), run.servers),
     )
 

@@ -66,9 +66,9 @@ class Result:
         values = {key: self.summary.get(key) for key in SHORT}
         notable = [(key, value) for key, value in values.items() if value is not None and is_notable(key, value)]
         numbers = [f"{metric(key).label} {text(key, value)}" for key, value in notable]
-        place = [] if self.folder is None else [f"in {self.folder}"]
+        location = [] if self.folder is None else [f"in {self.folder}"]
         study = repr(self.scenario) if self.scenario is not None else f"no scenario, because {self.reason.rstrip('.')}"
-        return f"Result({'; '.join([study, *numbers, *place])})"
+        return f"Result({'; '.join([study, *numbers, *location])})"
 
     def require_scenario(self) -> Scenario:
         """Return the scenario.

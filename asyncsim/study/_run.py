@@ -95,11 +95,11 @@ def run(
         trace = scenario.simulate(simulating)
         replayed, seconds, _ = replay_to_end(scenario, trace, progress=progress)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds, scenario=scenario))
-    place = Folder(require_folder("out", out), LABEL, FILES)
+    output = Folder(require_folder("out", out), LABEL, FILES)
     notes = {**(origin or Origin()).describe(), **label_notes(scenario)}
-    with place.lease(scenario, force, notes) as folder:
+    with output.lease(scenario, force, notes) as folder:
         trace = _find_trace(scenario, folder / TRACE, simulating)
-        result = replace(_find_result(scenario, trace, folder, progress), folder=place.path)
+        result = replace(_find_result(scenario, trace, folder, progress), folder=output.path)
         keep_summary(folder, result.summary, scenario.digest)
         if picture:
             keep_report(result, folder / REPORT, again=result.recomputed)

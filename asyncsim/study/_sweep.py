@@ -135,12 +135,12 @@ class Sweep:
         """
         table = table_of(self.store, [settings_of_sweep(self.kept)], power, price)
         first: dict[str, int] = {}  # A scenario that is listed twice has one row, and the labels of its first place.
-        for place, scenario in enumerate(self.scenarios):
-            first.setdefault(scenario.digest, place)
+        for row, scenario in enumerate(self.scenarios):
+            first.setdefault(scenario.digest, row)
         for name, values in labels.items():
             if len(values) != len(self.scenarios):
                 raise ValueError(f"`{name}` must have {len(self.scenarios)} values, as many as there are scenarios.")
-        columns = {name: column([values[place] for place in first.values()]) for name, values in labels.items()}
+        columns = {name: column([values[row] for row in first.values()]) for name, values in labels.items()}
         return SweepTable({**columns, **table}, [*columns, *table.fields])
 
 
@@ -256,11 +256,11 @@ def sweep(
     if store is None:
         temporary = _Temporary()
         store = temporary.path
-    place = open_store(store)
+    result_store = open_store(store)
     batches = batches_of(scenarios, lanes)
     in_lanes = [scenario for batch in batches for scenario in batch.scenarios] if lanes else []
     by_digest = {outside_lanes(scenario).digest: scenario for scenario in in_lanes}
-    result = Sweep(scenarios, place, temporary=temporary, lanes=by_digest)
+    result = Sweep(scenarios, result_store, temporary=temporary, lanes=by_digest)
     job = SweepJob(result, batches, retry_failed, progress, (origin or Origin()).describe(), waits, run_limit)
     events = job.events(executor, jobs)
     if not wait:
@@ -295,10 +295,10 @@ class SweepJob(Job[Batch]):
 
     def __post_init__(self, batches: Sequence[Batch], retry_failed: bool) -> None:
         self.store = store = self.sweep.store
-        self.place, self.leases, self.begun = store.path.absolute(), store.path / LEASES, time.monotonic()
+        self.store_path, self.leases, self.begun = store.path.absolute(), store.path / LEASES, time.monotonic()
         self.settings = settings()  # Processes that compute get the settings of JAX of this one.
         self.packer = Packer(store.data, own_modules(), hash_reachable)
-        self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
+        self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its packed block, and its index in that
         self.wanted = {scenario.digest for scenario in self.sweep.kept}
         present = self.wanted & store.digests()
         self.done = {digest for digest in present if store.has(digest, check=retry_failed)}
@@ -317,7 +317,7 @@ class SweepJob(Job[Batch]):
     def events(self, executor: Executor | None, jobs: int | None) -> Iterator[None]:
         """Do the work, and yield whenever something has happened."""
         queue = Queue(self, self.missing)
-        check = check_worker, (str(self.place), VERSIONS)
+        check = check_worker, (str(self.store_path), VERSIONS)
         with slots(executor, jobs, len(queue), check, self.settings) as workers:
             try:
                 record_sweep(self.store, self.sweep.kept)
@@ -353,9 +353,9 @@ class SweepJob(Job[Batch]):
         if task.name not in self.parcels:
             block = self.blocks.pop(task.name, [task])  # A part of a batch that is tried again is in no block.
             parcel = self.packer.pack(block)
-            self.parcels |= {batch.name: (parcel, place) for place, batch in enumerate(block)}
-        parcel, place = self.parcels[task.name]
-        return work, Assignment(str(self.place), parcel, place, VERSIONS, self.origin, self.run_limit)
+            self.parcels |= {batch.name: (parcel, index) for index, batch in enumerate(block)}
+        parcel, index = self.parcels[task.name]
+        return work, Assignment(str(self.store_path), parcel, index, VERSIONS, self.origin, self.run_limit)
 
     def receive(self, task: Batch, outcome: Outcome) -> None:
         """Count the results of a batch."""

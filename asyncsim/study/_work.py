@@ -29,7 +29,7 @@ from asyncsim.engine import Progress
 from asyncsim.files import _npz as npz
 from asyncsim.pool._parcels import unpack
 from asyncsim.pool._queue import PAUSE, Limit, Outcome, Patience, TooLong, holders_of
-from asyncsim.pool._slots import WorkerTrouble
+from asyncsim.pool._slots import WorkerError
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._labels import LEASES, is_store
 from asyncsim.study._batches import Batch, program_of
@@ -54,7 +54,7 @@ class Assignment:
 
     store: str  # where results are kept
     parcel: str  # the batches of a block, as `unpack` finds them
-    place: int  # place of the batch in the block
+    index: int  # that of the batch in the block
     versions: Mapping[str, str]  # those of the process that sends it
     origin: Mapping[str, Any]  # where the scenarios came from, to be kept with their results
     run_limit: float | None = None  # seconds that a run may take, or None
@@ -68,14 +68,14 @@ def work(assignment: Assignment) -> Outcome:
     """Compute the missing results of a batch, in the process that computes."""
     store = _store_of(assignment.store, assignment.versions)
     try:
-        batch = _block(store.data, assignment.parcel)[assignment.place]
+        batch = _block(store.data, assignment.parcel)[assignment.index]
         first = batch.scenarios[0]
         # Programs are compiled for the workload of an earlier batch, which is another object with the same description.
         workload = _cached(_workloads, hash_of(first.description["workload"]), lambda: first.workload)
         for scenario in batch.scenarios:
             vars(scenario)["workload"] = workload
     except Exception as error:  # Another process may be able to read the parcel, or to import what it names.
-        raise WorkerTrouble(this_worker(), f"{type(error).__name__}: {error}") from error
+        raise WorkerError(this_worker(), f"{type(error).__name__}: {error}") from error
     return work_on(batch, store, assignment.origin, assignment.run_limit)
 
 
@@ -89,7 +89,7 @@ def check_worker(task: tuple[str, Mapping[str, str]]) -> None:
         with tempfile.TemporaryFile(dir=store.path / LEASES) as file:
             file.write(b"written")  # On a full disk, files can be created but not filled.
     except OSError as error:
-        raise WorkerTrouble(this_worker(), _explain_unwritten(store, error)) from error
+        raise WorkerError(this_worker(), _explain_unwritten(store, error)) from error
 
 
 def this_worker() -> str:
@@ -101,7 +101,7 @@ def this_worker() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def _store_of(place: str, versions: Mapping[str, str]) -> Store:
+def _store_of(path: str, versions: Mapping[str, str]) -> Store:
     """Open the store of a sweep whose process has these versions. With others, results might differ from its own."""
     for name, version in versions.items():
         if VERSIONS.get(name) != version:
@@ -109,10 +109,10 @@ def _store_of(place: str, versions: Mapping[str, str]) -> Store:
                 f"The workers have {name} {VERSIONS.get(name)}, and this process has {name} {version}. Install the "
                 "same on both."
             )
-    if not is_store(Path(place)):  # Another host may not have mounted the file system.
-        where = f"`store` {place!r} is not there"
-        raise WorkerTrouble(this_worker(), f"{where}. All workers must see the folder under the same path.")
-    return Store(Path(place))
+    if not is_store(Path(path)):  # Another host may not have mounted the file system.
+        where = f"`store` {path!r} is not there"
+        raise WorkerError(this_worker(), f"{where}. All workers must see the folder under the same path.")
+    return Store(Path(path))
 
 
 def _require_environment(scenario: Scenario) -> None:
@@ -129,7 +129,7 @@ def work_on(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
             return _compute_missing(batch, store, origin, run_limit) if is_mine else Outcome(busy=True)
     except OSError as error:  # Not even the lease can be written.
         reason = _explain_unwritten(store, error)
-        return Outcome(dict.fromkeys(batch.digests, reason), trouble=WorkerTrouble(this_worker(), reason))
+        return Outcome(dict.fromkeys(batch.digests, reason), worker_error=WorkerError(this_worker(), reason))
 
 
 def _compute_missing(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None) -> Outcome:
@@ -159,8 +159,8 @@ def _compute_missing(batch: Batch, store: Store, origin: Mapping[str, Any], run_
             else:
                 failed |= {scenario.digest: _fail(store, scenario, error) for scenario in part.scenarios}
     reasons = {digest: failed.get(digest) or unwritten.get(digest, "") for digest in missing}
-    trouble = WorkerTrouble(this_worker(), next(iter(unwritten.values()))) if unwritten else None
-    return Outcome(reasons, trouble=trouble)
+    worker_error = WorkerError(this_worker(), next(iter(unwritten.values()))) if unwritten else None
+    return Outcome(reasons, worker_error=worker_error)
 
 
 def obtain(

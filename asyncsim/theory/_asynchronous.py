@@ -15,7 +15,7 @@ from asyncsim.theory._generating_function import (
     count_variance,
     invert,
     longest_time,
-    quadrature,
+    make_quadrature,
     staleness_transform,
     transform_at_nodes,
 )
@@ -201,14 +201,14 @@ def staleness_variance(compute: Delay | Sequence[Delay], workers: Workers) -> fl
         return float("inf")
     require_no_atoms(laws)
     longest = max(float(quantile(group.law, 1 - 1e-9)) for group in laws)
-    rule = quadrature(laws, longest)
-    variances = np.array([count_variance(group.law, np.append(rule.x, longest)) for group in laws])
+    quadrature = make_quadrature(laws, longest)
+    variances = np.array([count_variance(group.law, np.append(quadrature.x, longest)) for group in laws])
     # Row i, column w: E Var N_w(X_i). Beyond the longest time, Var N_w grows by σ_w²/m_w³ per second.
     growth = np.array([group.law.variance / group.law.mean**3 for group in laws])
     beyond = np.array([1 - group.law.cdf(longest) for group in laws])
-    within = rule.weights @ rule.x + longest * beyond
+    within = quadrature.weights @ quadrature.x + longest * beyond
     excess = np.maximum([group.law.mean for group in laws] - within, 0.0)  # E (X_i - longest)⁺
-    counting = rule.weights @ variances[:, :-1].T + np.outer(beyond, variances[:, -1]) + np.outer(excess, growth)
+    counting = quadrature.weights @ variances[:, :-1].T + np.outer(beyond, variances[:, -1]) + np.outer(excess, growth)
     total = -float((workers - 1) ** 2)
     for index, group in enumerate(laws):
         others = np.array([other.workers for other in laws]) - (np.arange(len(laws)) == index)
@@ -251,7 +251,9 @@ def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: Workers) -> flo
     # With many workers E z^τ differs from 0 only near z = 1, towards which the panels are halved 20 times.
     edges = np.concatenate([[0.0], 1 - 0.5 ** np.arange(1, 21), [1.0]])
     z, weights = gauss(edges, 12)
-    return float(np.outer(np.diff(edges), weights).ravel() @ staleness_transform(laws, z.ravel(), most=60 * workers))
+    return float(
+        np.outer(np.diff(edges), weights).ravel() @ staleness_transform(laws, z.ravel(), max_staleness=60 * workers)
+    )
 
 
 @checked
@@ -316,9 +318,9 @@ def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay
     if workers == 1:
         return np.where(np.arange(size) == 0, 1.0, 0.0)
     cycle, windows = _cycle_and_window(compute, workers, pull_to_commit)
-    rule = quadrature(windows, longest_time(windows))
-    tails = [count_tails(cycle, rule.x, most=size)]
-    return invert(lambda z: transform_at_nodes(windows, rule, tails, z), size)
+    quadrature = make_quadrature(windows, longest_time(windows))
+    tails = [count_tails(cycle, quadrature.x, max_terms=size)]
+    return invert(lambda z: transform_at_nodes(windows, quadrature, tails, z), size)
 
 
 @checked
@@ -336,8 +338,8 @@ def gap_staleness_variance(*, compute: Delay, workers: Workers, pull_to_commit: 
     if workers == 1:
         return 0.0
     cycle, windows = _cycle_and_window(compute, workers, pull_to_commit)
-    rule = quadrature(windows, longest_time(windows))
-    counting = float(rule.weights[0] @ count_variance(cycle, rule.x))
+    quadrature = make_quadrature(windows, longest_time(windows))
+    counting = float(quadrature.weights[0] @ count_variance(cycle, quadrature.x))
     return (workers - 1) * counting + ((workers - 1) / cycle.mean) ** 2 * compute.variance
 
 

@@ -23,12 +23,12 @@ from asyncsim.theory._numerics import gauss, integrals, quantile, require_size
 
 ComplexArray = NDArray[np.complex128]
 _NUMBERS_AT_ONCE = 2**19  # complex numbers per block: 8 MiB stay in the caches
-_MISSING = 1e-6  # probability that may be lost beyond the longest compute time considered
+_TRUNCATED_PROBABILITY = 1e-6  # probability that may be lost beyond the longest compute time considered
 _NODES = 8  # points per panel at which g is evaluated
 _FINE = 16  # points per panel at which F is evaluated
-_OMITTED_MASS = 1e-11
-_GAMMA = (Exponential, Gamma, Erlang)
-_NEGLIGIBLE = 1e-12
+_TAIL_PROBABILITY = 1e-11  # probability of compute times beyond the last node of a quadrature
+_GAMMA = (Exponential, Gamma, Erlang)  # laws whose convolutions are gamma laws, too, so that A_j has a closed form
+_NEGLIGIBLE_SHARE = 1e-12  # of the law's mean: the integrals A_j shrink with j, and end at the first one below
 _TALBOT = 24  # nodes: with more, rounding in exp(2/5 · 24) exceeds the error of the contour
 GAMMA_OPERATIONS = 1000  # operations that take the time of one incomplete gamma function
 SIMULATE = "Use fewer workers or a less variable law, or simulate: `asyncsim staleness` measures it."
@@ -43,26 +43,29 @@ class Quadrature(NamedTuple):
     weights: FloatArray
 
 
-def staleness_transform(laws: tuple[Group, ...], z: NDArray, most: int) -> NDArray:
-    """Return E z^τ at every z, |z| <= 1. The coefficients of powers above z^most may be wrong."""
-    # The integral stops at a time beyond which a staleness of at most `most` is negligible.
+def staleness_transform(laws: tuple[Group, ...], z: NDArray, max_staleness: int) -> NDArray:
+    """Return E z^τ at every z, |z| <= 1. The coefficients of powers above z^max_staleness may be wrong."""
+    # The integral stops at a time beyond which a staleness of at most `max_staleness` is improbable enough.
     longest = longest_time(laws)
     cycle = 1 / sum(group.workers / group.law.mean for group in laws)
-    horizon = 1.5 * most * cycle + 8 * min(group.law.mean for group in laws)
-    while horizon < longest and _bound_omission(laws, horizon, most) > _MISSING:
+    horizon = 1.5 * max_staleness * cycle + 8 * min(group.law.mean for group in laws)
+    while horizon < longest and _bound_omission(laws, horizon, max_staleness) > _TRUNCATED_PROBABILITY:
         horizon *= 2
-    rule = quadrature(laws, min(horizon, longest))
-    return transform_at_nodes(laws, rule, [count_tails(group.law, rule.x, most) for group in laws], z)
+    quadrature = make_quadrature(laws, min(horizon, longest))
+    return transform_at_nodes(
+        laws, quadrature, [count_tails(group.law, quadrature.x, max_staleness) for group in laws], z
+    )
 
 
-def transform_at_nodes(laws: tuple[Group, ...], rule: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
+def transform_at_nodes(laws: tuple[Group, ...], quadrature: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
     """Return E z^τ by a quadrature over the times of `laws`, with the tails of the counts at its nodes."""
     rows = sum(len(tail) for tail in tails)
-    operations = 4.0 * len(z) * len(rule.x) * (rows + len(laws))
+    operations = 4.0 * len(z) * len(quadrature.x) * (rows + len(laws))
     arguments = f"`workers` = {sum(group.workers for group in laws)}, `compute` = {_name_laws(laws)}"
-    require_size(arguments, rows * len(rule.x), SIMULATE, operations=operations)
-    block = max(1, _NUMBERS_AT_ONCE // (len(rule.x) * len(laws)))
-    parts = [_transform_block(laws, rule, tails, z[i : i + block]) for i in range(0, len(z), block)]
+    require_size(arguments, rows * len(quadrature.x), SIMULATE, operations=operations)
+    # The arguments z are taken in blocks, so that a block's array over nodes and laws fits into the caches.
+    block = max(1, _NUMBERS_AT_ONCE // (len(quadrature.x) * len(laws)))
+    parts = [_transform_block(laws, quadrature, tails, z[i : i + block]) for i in range(0, len(z), block)]
     return np.concatenate(parts)
 
 
@@ -81,14 +84,15 @@ def _name_laws(laws: tuple[Group, ...]) -> str:
     return brief(laws[0].law) if len(laws) == 1 else f"{len(laws)} laws"
 
 
-def _bound_omission(laws: tuple[Group, ...], horizon: float, most: int) -> float:
-    """Return a bound on P(delay > horizon, τ <= most) for one worker."""
+def _bound_omission(laws: tuple[Group, ...], horizon: float, max_staleness: int) -> float:
+    """Return a bound on P(delay > horizon, τ <= max_staleness) for one worker."""
     tail = max(float(1 - group.law.cdf(horizon)) for group in laws)
     others = sum(group.workers for group in laws) - 1
-    if tail < _MISSING or others < 1:
+    if tail < _TRUNCATED_PROBABILITY or others < 1:
         return tail
-    # If τ <= most, at least half of the others commit fewer than `allowed` times. At most 4^needed choices make a half.
-    allowed = int(2 * most / others) + 1
+    # If τ <= max_staleness, at least half of the others commit fewer than `allowed` times. There are at most 4^needed
+    # choices of a half.
+    allowed = int(2 * max_staleness / others) + 1
     few = 0.0
     for group in laws:
         tails = count_tails(group.law, np.array([horizon]), allowed)
@@ -97,7 +101,7 @@ def _bound_omission(laws: tuple[Group, ...], horizon: float, most: int) -> float
     return tail * min(1.0, 4 * few) ** needed
 
 
-def _transform_block(laws: tuple[Group, ...], rule: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
+def _transform_block(laws: tuple[Group, ...], quadrature: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
     single = [count_transform(tail, z) for tail in tails]  # each (points, arguments)
     counts = [group.workers for group in laws]
     before = _running_products(single, counts)
@@ -105,7 +109,7 @@ def _transform_block(laws: tuple[Group, ...], rule: Quadrature, tails: list[Floa
     total = np.zeros(z.shape, dtype=z.dtype)
     for index, group in enumerate(laws):
         others = before[index] * after[index] * power(single[index], group.workers - 1)
-        total += group.workers * group.share * (rule.weights[index] @ others)
+        total += group.workers * group.share * (quadrature.weights[index] @ others)
     return total
 
 
@@ -135,7 +139,7 @@ def power(base: NDArray, exponent: int) -> NDArray:
     return result
 
 
-def quadrature(laws: tuple[Group, ...], longest: float) -> Quadrature:
+def make_quadrature(laws: tuple[Group, ...], longest: float) -> Quadrature:
     """Return nodes and weights such that weights[l] @ g(x) = ∫_0^longest g(x) F_l(dx) for all laws at once."""
     edges = _panels(laws, longest)
     return Quadrature(gauss(edges, _NODES)[0].ravel(), np.array([_weights(group.law, edges).ravel() for group in laws]))
@@ -143,7 +147,7 @@ def quadrature(laws: tuple[Group, ...], longest: float) -> Quadrature:
 
 def longest_time(laws: tuple[Group, ...]) -> float:
     """Return the time that no law exceeds with a probability above 1e-11."""
-    return max(float(quantile(group.law, 1 - _OMITTED_MASS)) for group in laws)
+    return max(float(quantile(group.law, 1 - _TAIL_PROBABILITY)) for group in laws)
 
 
 def _panels(laws: tuple[Group, ...], longest: float) -> FloatArray:
@@ -185,13 +189,13 @@ def _lagrange() -> tuple[FloatArray, FloatArray]:
     return to_powers.sum(axis=0), fine_weights[:, None] * slopes
 
 
-def count_tails(law: Delay, x: FloatArray, most: int) -> FloatArray:
-    """Return P(N(x) >= j) for j = 1, 2, ... until negligible at the largest x, at most `most` of them."""
+def count_tails(law: Delay, x: FloatArray, max_terms: int) -> FloatArray:
+    """Return P(N(x) >= j) for j = 1, 2, ... until negligible at the largest x, at most `max_terms` of them."""
     if isinstance(law, _GAMMA):
-        A = _gamma_integrals(law, x, most)
+        A = _gamma_integrals(law, x, max_terms)
     else:  # Richardson extrapolation: the lattice's error is quadratic in its step
         step = lattice_step(law)
-        coarse, fine = (_lattice_integrals(law, x, most, h) for h in (step, step / 2))
+        coarse, fine = (_lattice_integrals(law, x, max_terms, h) for h in (step, step / 2))
         terms = min(len(coarse), len(fine))
         A = (4 * fine[:terms] - coarse[:terms]) / 3
     A = np.vstack([x, A])  # A_0, A_1, …
@@ -203,7 +207,7 @@ def count_variance(law: Delay, x: FloatArray) -> FloatArray:
     if isinstance(law, _GAMMA):
         if law.variance > law.mean**2:
             return _wide_gamma_variance(law, x)
-        total = _gamma_integrals(law, x, most=10**9).sum(axis=0)
+        total = _gamma_integrals(law, x, max_terms=10**9).sum(axis=0)
     else:
         step = lattice_step(law)
         total = (4 * _sum_integrals(law, x, step / 2) - _sum_integrals(law, x, step)) / 3
@@ -240,13 +244,13 @@ def _sum_integrals(law: Delay, x: FloatArray, step: float) -> FloatArray:
     return _interpolate(np.fft.irfft(spectrum, size)[: len(masses)] / damping, x / step)
 
 
-def _gamma_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
+def _gamma_integrals(law: Delay, x: FloatArray, max_terms: int) -> FloatArray:
     """Return A_j(x) = x P(ja, x) - ja P(ja + 1, x) in units of the scale, P the regularised incomplete gamma."""
     from scipy.special import gammainc
 
     shape, scale = law.mean**2 / law.variance, law.variance / law.mean
     y, rows = x / scale, []
-    while len(rows) < most and not (rows and rows[-1].max() <= _NEGLIGIBLE * law.mean):
+    while len(rows) < max_terms and not (rows and rows[-1].max() <= _NEGLIGIBLE_SHARE * law.mean):
         numbers = (len(rows) + 1.0) * len(x)
         require_size(f"`compute` = {brief(law)}", numbers, SIMULATE, operations=GAMMA_OPERATIONS * numbers)
         total = shape * (len(rows) + 1)
@@ -254,12 +258,12 @@ def _gamma_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
     return np.array(rows)
 
 
-def _lattice_integrals(law: Delay, x: FloatArray, most: int, step: float) -> FloatArray:
+def _lattice_integrals(law: Delay, x: FloatArray, max_terms: int, step: float) -> FloatArray:
     masses, integral = lattice_law(law, float(x.max()), step)
     size = 2 ** int(np.ceil(np.log2(2 * len(masses))))
     spectrum = np.fft.rfft(masses, size)
     rows = [_interpolate(integral, x / step)]
-    while len(rows) < most and rows[-1].max() > _NEGLIGIBLE * law.mean:
+    while len(rows) < max_terms and rows[-1].max() > _NEGLIGIBLE_SHARE * law.mean:
         operations = 100.0 * size * (len(rows) + 1)
         require_size(f"`compute` = {brief(law)}", (len(rows) + 1.0) * len(x), SIMULATE, operations=operations)
         # A convolution with the law turns A_j into A_{j+1}.

@@ -24,8 +24,8 @@ from asyncsim.theory._generating_function import (
     count_transform,
     invert,
     longest_time,
+    make_quadrature,
     power,
-    quadrature,
 )
 from asyncsim.theory._gossip import Pairs, pair_staleness
 from asyncsim.theory._numerics import require_size
@@ -85,13 +85,13 @@ def pair_staleness_pmf(pairs: Pairs, compute: Delay, size: Size) -> FloatArray:
         # Everybody commits once during a job.
         return invert(lambda z: _mean_product(kinds, lambda a: a, z), size)
     require_no_atoms(laws)
-    rule = quadrature(laws, longest_time(laws))
-    tails = count_tails(compute, rule.x, MOST_COMMITS)
+    quadrature = make_quadrature(laws, longest_time(laws))
+    tails = count_tails(compute, quadrature.x, MOST_COMMITS)
     degrees = {degree for several in kinds for degree, _ in several}
     operations = 8.0 * size * tails.size * len(degrees)
-    require_size(f"`size` = {size}, `compute` = {compute!r}", size * len(rule.x), SIMULATE, operations=operations)
+    require_size(f"`size` = {size}, `compute` = {compute!r}", size * len(quadrature.x), SIMULATE, operations=operations)
 
-    return invert(lambda z: rule.weights[0] @ _mean_product(kinds, partial(count_transform, tails), z), size)
+    return invert(lambda z: quadrature.weights[0] @ _mean_product(kinds, partial(count_transform, tails), z), size)
 
 
 def _neighbour_degrees(neighbours: NDArray[np.bool_]) -> Iterator[Degrees]:

@@ -40,9 +40,7 @@ def reported_share(commits_per_push: CommitsPerPush, rate: CommitRate, round_tri
     own value in the merge. Exact for exponential compute times, as `push_rate`.
 
     Args:
-        commits_per_push: Commits K of the region from a merge to the next push.
-        rate: Commits λ of the region per second, of all its workers together.
-        round_trip: Mean seconds D from the sending of a push to the merge of its answer.
+        commits_per_push, rate, round_trip: As in `push_rate`.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from asyncsim.files._atomic import atomic_write
 from asyncsim.trace._columns import Fate, Fault, Tables, TimeColumn, TraceError, end_of_trace, name_of
-from asyncsim.trace._spans import COMMITTED, jobs
+from asyncsim.trace._spans import COMMITTED, find_jobs
 from asyncsim.trace._variables import is_on_graph
 
 WORKERS, SERVER = 1, 2  # process numbers
@@ -62,7 +62,7 @@ def _names(trace: Tables) -> Iterator[str]:
 
 def _jobs(trace: Tables, end: float) -> Iterator[str]:
     """Yield a slice for each job, and inside it one for each of its phases that took time."""
-    every = jobs(trace, end)
+    every = find_jobs(trace, end)
     times = np.stack([nanoseconds(time) for time in every.times], axis=1)
     names = ("read_version", "version", "pull_version", "closes_step", "staleness")
     columns = [getattr(trace, name) for name in names]

@@ -10,7 +10,7 @@ from asyncsim.trace._columns import COMMIT_TIMES, Fault, Tables, TimeColumn
 Bools = NDArray[np.bool_]
 
 COMMITTED = -1  # next to the values of `Fate`
-DOWN = (Fault.CRASH, Fault.OFFLINE)  # faults for which a worker is away
+DOWN_FAULTS = (Fault.CRASH, Fault.OFFLINE)  # faults for which a worker is away
 STAGES = ("begin_time", *COMMIT_TIMES[1:])  # their limits
 
 
@@ -39,7 +39,7 @@ class JobSpans(NamedTuple):
     fate: NDArray[np.int8]  # (jobs,) int8, values of `Fate`, or `COMMITTED`
 
     def stage(self, number: int) -> Spans:
-        """Return the intervals between two neighbouring limits."""
+        """Return the intervals of a stage: 0 reads, 1 computes, 2 sends, 3 waits for the server, 4 is in service."""
         return Spans(self.worker, self.times[number], self.times[number + 1])
 
     @property
@@ -48,7 +48,9 @@ class JobSpans(NamedTuple):
         return Spans(self.worker, self.times[0], self.times[-1])
 
 
-def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), open: Bools | slice = slice(None)) -> JobSpans:
+def find_jobs(
+    trace: Tables, end: float, done: Bools | slice = slice(None), open: Bools | slice = slice(None)
+) -> JobSpans:
     """Return all jobs, or those in these rows of commits and of jobs without one. None lasts longer than `end`."""
     rest = trace.unfinished
     last = np.minimum(rest.end_time, end)

@@ -139,7 +139,7 @@ def test_every_event_is_that_of_the_full_simulation(way, data, workers, seed, co
         cluster = Cluster(workers, compute, server=server, protocol=protocol)
         assert cluster.has_no_network
     much = (data.draw(st.integers(1, 60)), None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
-    with mock.patch.multiple(events, PATIENCE=500, REPORT_EVERY=data.draw(st.sampled_from([1, 7, 1000]))):
+    with mock.patch.multiple(events, MOST_IDLE_EVENTS=500, REPORT_EVERY=data.draw(st.sampled_from([1, 7, 1000]))):
         found, expected = outcome(way(cluster, seed), *much), outcome(Full(cluster, seed), *much)
     if isinstance(expected, str):
         assert found == expected

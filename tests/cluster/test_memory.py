@@ -82,7 +82,7 @@ def test_time_grows_with_commits_and_workers():
 )
 @pytest.mark.parametrize("how_long", [{"commits": 300}, {"seconds": 5.0}])
 def test_more_starting_events_than_patience_are_no_standstill(cluster, how_long):
-    with mock.patch("asyncsim.cluster._events.PATIENCE", 100):
+    with mock.patch("asyncsim.cluster._events.MOST_IDLE_EVENTS", 100):
         assert len(simulate(cluster, **how_long)) > 0
 
 

@@ -132,7 +132,7 @@ test_one_line_with_name_value_and_remedy = refusals(
 
 
 def test_a_standstill_is_named(monkeypatch):
-    monkeypatch.setattr(events, "PATIENCE", 10_000)
+    monkeypatch.setattr(events, "MOST_IDLE_EVENTS", 10_000)
     with pytest.raises(ValueError, match="`seconds` never pass: 10000 events at time 0 and no end"):
         simulate(Cluster(1, Constant(0.0), protocol=protocols.SSP(0)), seconds=1.0)
 

@@ -211,7 +211,7 @@ def test_a_folder_holds_one_scale(make_set):
 
 
 def test_one_process_at_a_time(tmp_path, make_set, monkeypatch):
-    monkeypatch.setattr(keeping, "PATIENCE", 0.0)
+    monkeypatch.setattr(keeping, "TIMEOUT", 0.0)
     left = tmp_path / "numbers" / f".one_seed0.npz.{'0' * 16}.tmp"
     left.parent.mkdir()
     left.write_bytes(b"half")

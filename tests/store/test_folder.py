@@ -42,7 +42,7 @@ def fill(folder: Folder, digest: str, force: bool = False) -> None:
 
 class TestLock:
     def test_the_process_at_work_is_named(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(keeping, "PATIENCE", 0.0)
+        monkeypatch.setattr(keeping, "TIMEOUT", 0.0)
         for force in (False, True):
             with (
                 folder.lease(Fake("a")),
@@ -56,7 +56,7 @@ class TestLock:
     def test_other_processes_are_seen_until_they_are_killed(
         self, folder: Folder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(keeping, "PATIENCE", 0.0)
+        monkeypatch.setattr(keeping, "TIMEOUT", 0.0)
         folder.path.mkdir()
         with subprocess.Popen(["sleep", "60"]) as other:
             holder = {**lease.this_process(), "process": other.pid, "started": lease._start_of(other.pid)}

@@ -142,7 +142,7 @@ def test_a_lease_that_cannot_be_written_is_none_without_hard_links(tmp_path, mon
     monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EINVAL, "no links")))
     content = Mock(spec=bytes)  # which cannot be written
     with pytest.raises(TypeError):
-        lease._place(tmp_path / "own", tmp_path / "a.json", content)
+        lease._create_exclusively(tmp_path / "own", tmp_path / "a.json", content)
     assert not list(tmp_path.iterdir())
 
 

@@ -154,7 +154,7 @@ class TestFile:
             tags.add(folder("a"))
 
     def test_one_change_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tags, "PATIENCE", 0.1)
+        monkeypatch.setattr(tags, "TIMEOUT", 0.1)
         tags.add(folder("a"))
         with (
             hold(tags.file().with_name(f".{tags.file().name}.lock")),

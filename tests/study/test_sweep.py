@@ -309,7 +309,7 @@ class Deadly(Executor):
         self.data, self.culprits = Store(place).data, {*culprits}
 
     def batch(self, task):
-        return unpack(self.data, task.parcel)[task.place]
+        return unpack(self.data, task.parcel)[task.index]
 
     def is_deadly(self, task):
         return not self.culprits.isdisjoint(self.batch(task).digests)
