@@ -118,8 +118,8 @@ PLANTED = r"""
 + return batch, jnp.broadcast_to(at(self.chunk.worker, 0 * k), self.keys.shape[1:])
 @ asyncsim/cluster/_coordinator.py | tests/cluster/test_every_cluster.py -k invariants
 = a step of Malenia without the slowest
-- if len(self._of_worker) < n:
-+ if len(self._of_worker) < n - 1:
+- if len(self._step_commits_of) < n:
++ if len(self._step_commits_of) < n - 1:
 @ asyncsim/rules/_gradient_tables.py | tests/rules/test_time_optimal.py -k malenia
 = Malenia's mean is over gradients and not over workers
 - inverse = jnp.where(some, 1 / jnp.where(some, message["joined"], 1), 0)
@@ -353,8 +353,8 @@ PLANTED = r"""
 + self.idle = deque(place for place in self.idle if place * each not in slots or place)
 @ asyncsim/cluster/_coordinator.py | tests/cluster/test_protocol_theory.py
 = a job may exceed the bound on staleness by one
-- oldest = self.version - self._bound
-+ oldest = self.version - self._bound - 1
+- oldest = self.version - self._staleness_bound
++ oldest = self.version - self._staleness_bound - 1
 @ asyncsim/cluster/rollouts/_running.py | tests/cluster/rollouts
 = rollouts admit a step less than the lead
 - (lead + 1) * every
@@ -462,15 +462,15 @@ PLANTED = r"""
 - lambda: (at(rows, worker), worker)
 + lambda: (at(rows, (worker + 1) % rows.shape[0]), worker)
 = a worker's new row is not put back
-- start = (place, jnp.int32(0), jnp.int32(offset))
-+ start = (place * 0, jnp.int32(0), jnp.int32(offset))
+- start = (slot, jnp.int32(0), jnp.int32(offset))
++ start = (slot * 0, jnp.int32(0), jnp.int32(offset))
 @ asyncsim/engine/_events.py | tests/engine/test_against_reference.py -k buffered
 = a step's sum where its mean belongs
 - leaf / schedule.collected.astype(leaf.dtype)
 + leaf
 @ asyncsim/engine/_events.py | tests/engine tests/rules/test_identities.py
 = a worker that waits reads at once
-- resumed = tree_where(schedule.prompt, resumed, read)
+- resumed = tree_where(schedule.reads_at_commit, resumed, read)
 + resumed = resumed
 @ asyncsim/engine/_events.py | tests/engine/test_against_reference.py
 = every pull is late
@@ -538,8 +538,8 @@ PLANTED = r"""
 + return jax.random.fold_in(worker_key, 0)
 @ asyncsim/engine/_replay.py | tests/engine/test_divergence.py
 = divergence is found one commit late
-- start + int(finite[:, place].argmin())
-+ start + int(finite[:, place].argmin()) + 1
+- start + int(finite[:, seed_index].argmin())
++ start + int(finite[:, seed_index].argmin()) + 1
 @ asyncsim/engine/_run.py | asyncsim/engine/_run.py tests/study
 = one commit more in the final loss
 - later < counted]
@@ -703,8 +703,8 @@ PLANTED = r"""
 + if False:
 @ asyncsim/cluster/_coordinator.py | tests/cluster/test_waiting_server.py
 = a step before its time waits for one gradient more
-- len(self._ready()) >= self._at_once:
-+ len(self._ready()) > self._at_once:
+- len(self._ready()) >= self._released_early_at:
++ len(self._ready()) > self._released_early_at:
 @ asyncsim/trace | tests/trace/test_chrome.py
 = Chrome's times in microseconds
 - np.round(np.minimum(times, end) * 1e9)

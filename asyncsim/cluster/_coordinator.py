@@ -23,12 +23,12 @@ ROUNDING = 1e-12  # relative error of a sum of inverses
 _commit_values, _unfinished_values = attrgetter(*COMMIT_COLUMNS), attrgetter(*UNFINISHED_COLUMNS)
 
 
-def _packer(types: dict[str, type[np.generic]]) -> Callable[..., bytes]:
+def _make_packer(types: dict[str, type[np.generic]]) -> Callable[..., bytes]:
     """Return a function that packs a row of these columns into bytes, without gaps."""
     return Struct("=" + "".join(np.dtype(dtype).char for dtype in types.values())).pack
 
 
-_commit_row, _unfinished_row = _packer(COMMIT_COLUMNS), _packer(UNFINISHED_COLUMNS)
+_pack_commit, _pack_unfinished = _make_packer(COMMIT_COLUMNS), _make_packer(UNFINISHED_COLUMNS)
 
 
 @dataclass(slots=True, eq=False)
@@ -67,54 +67,55 @@ class Coordinator:
         self.env = env
         self.count = 0  # commits
         self.faults: list[tuple[Fault, int, float, float]] = []  # kind, worker, start and end
-        self._commits, self._unfinished = bytearray(), bytearray()
-        self._collect = terms.collect
+        self._commit_rows, self._unfinished_rows = bytearray(), bytearray()
+        self._collect = terms.collect  # commits that make the present step
         self._limit = terms.limit
         self._wait = terms.wait
         self._slack = terms.slack
         self._in_turn = terms.in_turn
-        self._balance = terms.balance
-        self._bound = terms.bound
-        self._every = terms.every
-        self._at_once = terms.collect  # gradients that wait, at which a step comes before its time
+        self._least_balance = terms.balance  # S of the harmonic mean S/n that a balanced step needs
+        self._staleness_bound = terms.bound
+        self._step_interval = terms.every
+        self._released_early_at = terms.collect  # number of waiting gradients at which a step comes before its time
         self._released: set[int] = set()  # workers whose gradients make the present step, where steps have times
         self._stop_at = terms.limit if terms.cancel else None  # staleness at which a job is cancelled
         self.version = 0
         self.jobs: dict[int, Job] = {}
         self.present = [True] * workers
         self._collected = 0  # commits in the step so far
-        self._of_worker: Counter[int] = Counter()  # commits in the step so far, where a step takes all workers
-        self.stop: dict[int, Callable[[], None]] = {}  # ends a worker's job, so that it goes on with another
-        self._waiting: dict[int, Callable[[], object]] = {}
-        self._contributed: set[int] = set()
+        self._step_commits_of: Counter[int] = Counter()  # commits in the step so far, where a step takes all workers
+        self.stop: dict[int, Callable[[], None]] = {}  # worker -> callback that ends its job, so that it begins another
+        self._waiting: dict[int, Callable[[], object]] = {}  # worker -> callback that wakes it
+        self._contributors: set[int] = set()  # workers that wait for the end of a step to which they have contributed
         self._readers: defaultdict[int, set[int]] = defaultdict(set)  # version -> who read it, to cancel their jobs
-        self._clock = [0] * workers  # commits of each worker, as stale synchronous parallel counts them
-        self._clocks = Counter({0: workers})  # clock -> present workers
+        self._clock_of = [0] * workers  # commits of each worker: its clock in stale synchronous parallel
+        self._workers_at = Counter({0: workers})  # clock -> number of present workers that have it
         self._slowest = 0  # the lowest clock of a present worker
         self._turn = 0
 
     def may_read(self, worker: int) -> bool:
         """Return whether the protocol lets the worker read now."""
-        if self._slack is not None and self._clock[worker] - self._slowest > self._slack:
+        if self._slack is not None and self._clock_of[worker] - self._slowest > self._slack:
             return False
-        return worker not in self._contributed
+        return worker not in self._contributors
 
     def may_commit(self, worker: int) -> bool:
         """Return whether it is the worker's turn or the time of a step, or neither matters."""
-        if self._every is not None:
+        if self._step_interval is not None:
             return worker in self._released
         return not self._in_turn or self._turn == worker
 
     def wait(self, worker: int, wake: Callable[[], object]) -> None:
         """Let a worker wait. It asks again after `wake`."""
         self._waiting[worker] = wake
-        if self._every is not None and len(self._ready()) >= self._at_once:
+        if self._step_interval is not None and len(self._ready()) >= self._released_early_at:
             self.release()
 
     def release(self) -> None:
         """Let all gradients that wait for the time of a step take effect."""
         if ready := self._ready():
             self._released.update(ready)
+            # The step takes exactly the gradients that have arrived by now.
             self._collect = self._collected + len(self._released)
             self._wake(ready)
 
@@ -146,37 +147,39 @@ class Coordinator:
         del self.jobs[job.worker]
         self._collected += 1
         self._released.discard(job.worker)
-        if self._balance is None:
+        if self._least_balance is None:
             closes_step = self._collected >= self._collect and not self._waits_for_oldest()
         else:
-            self._of_worker[job.worker] += 1
-            closes_step = self._is_balanced(self._balance)
+            self._step_commits_of[job.worker] += 1
+            closes_step = self._is_balanced(self._least_balance)
         self.count += 1
+        # A job's remaining fields are set as it commits, and its row of the trace is packed at once: a simulation makes
+        # millions of jobs, which as objects would fill the memory.
         job.version = version = self.version
         job.closes_step = closes_step
         job.commit_time = self.env.now
         if job.pull_version < 0:
             job.pull_version = version
-        self._commits += _commit_row(*_commit_values(job))
+        self._commit_rows += _pack_commit(*_commit_values(job))
         if self._slack is not None:
-            clock = self._clock[job.worker]
-            self._clock[job.worker] = clock + 1
-            self._clocks[clock] -= 1
-            self._clocks[clock + 1] += 1
+            clock = self._clock_of[job.worker]
+            self._clock_of[job.worker] = clock + 1
+            self._workers_at[clock] -= 1
+            self._workers_at[clock + 1] += 1
             self._find_slowest()
         if self._in_turn:
             self._pass_turn()
         if closes_step:
             self._close_step()
         elif self._wait:
-            self._contributed.add(job.worker)
+            self._contributors.add(job.worker)
         return True
 
     def _waits_for_oldest(self) -> bool:
         """Return whether a running job would exceed the bound on staleness after another step."""
-        if self._bound is None:
+        if self._staleness_bound is None:
             return False
-        oldest = self.version - self._bound
+        oldest = self.version - self._staleness_bound
         return any(job.read_version <= oldest for job in self.jobs.values())
 
     def end(self, job: Job, fate: Fate) -> None:
@@ -189,14 +192,14 @@ class Coordinator:
         job.end_version = version
         job.end_time = now
         job.fate = fate
-        self._unfinished += _unfinished_row(*_unfinished_values(job))
+        self._unfinished_rows += _pack_unfinished(*_unfinished_values(job))
 
     def leave(self, worker: int) -> None:
         """Take a worker away: nobody waits for it."""
         self.present[worker] = False
         self._waiting.pop(worker, None)
         if self._slack is not None:
-            self._clocks[self._clock[worker]] -= 1
+            self._workers_at[self._clock_of[worker]] -= 1
             self._find_slowest()
         if self._in_turn and self._turn == worker:
             self._pass_turn()
@@ -205,8 +208,9 @@ class Coordinator:
         """Take a worker back. Its absence does not put it behind."""
         self.present[worker] = True
         if self._slack is not None:
-            self._clock[worker] = max(self._clock[worker], self._slowest)
-            self._clocks[self._clock[worker]] += 1
+            # Without this, all others would wait until it has made up for the commits that it missed.
+            self._clock_of[worker] = max(self._clock_of[worker], self._slowest)
+            self._workers_at[self._clock_of[worker]] += 1
             self._find_slowest()
         if self._in_turn and not self.present[self._turn]:
             self._pass_turn()
@@ -215,8 +219,9 @@ class Coordinator:
         """Return the checked trace, with some jobs in flight. Nothing can be logged afterwards."""
         for job in self.jobs.values():
             self._log_end(job, NEVER, INFINITY, Fate.IN_FLIGHT)
-        commits, unfinished = _table(self._commits, COMMIT_COLUMNS), _table(self._unfinished, UNFINISHED_COLUMNS)
-        self._commits = self._unfinished = bytearray()  # as large as the columns, and no longer needed
+        commits = _table(self._commit_rows, COMMIT_COLUMNS)
+        unfinished = _table(self._unfinished_rows, UNFINISHED_COLUMNS)
+        self._commit_rows = self._unfinished_rows = bytearray()  # as large as the columns, and no longer needed
         faults = np.array(sorted(self.faults, key=itemgetter(2)), [*FAULT_COLUMNS.items()])
         trace = Trace(
             workers=len(self.present),
@@ -230,29 +235,35 @@ class Coordinator:
     def _is_balanced(self, least: int) -> bool:
         """Return whether all workers have contributed to the step, in numbers of a harmonic mean of least/n or more."""
         n = len(self.present)
-        if len(self._of_worker) < n:
+        if len(self._step_commits_of) < n:
             return False
-        return least <= n or least * fsum(1 / count for count in self._of_worker.values()) <= n * n * (1 + ROUNDING)
+        # Every worker has one gradient or more, so a mean of 1 needs no sum.
+        if least <= n:
+            return True
+        inverse = fsum(1 / count for count in self._step_commits_of.values())
+        return least * inverse <= n * n * (1 + ROUNDING)
 
     def _close_step(self) -> None:
         self.version += 1
         self._collected = 0
-        self._of_worker.clear()
+        self._step_commits_of.clear()
         if self._stop_at is not None:
             too_old = self.version - self._stop_at
+            # In the order of the workers' numbers, because a set has none that every process shares.
             for worker in sorted(self._readers.pop(too_old, ())):
                 if worker in self.jobs and self.jobs[worker].read_version == too_old:
                     self.stop[worker]()
-        if self._contributed:
-            contributed = sorted(self._contributed)
-            self._contributed = set()
-            self._wake(contributed)
+        if self._contributors:
+            contributors = sorted(self._contributors)
+            self._contributors = set()
+            self._wake(contributors)
 
     def _find_slowest(self) -> None:
         """Update the clock of the slowest present worker, which never falls (see `join`). If it grows, wake readers."""
         before = self._slowest
-        while not self._clocks[self._slowest] and any(self.present):
-            del self._clocks[self._slowest]
+        # The clocks below the slowest are deleted, so that the counter stays as small as the spread of the workers.
+        while not self._workers_at[self._slowest] and any(self.present):
+            del self._workers_at[self._slowest]
             self._slowest += 1
         if self._slowest > before:
             self._wake([worker for worker in self._waiting if self.may_read(worker)])
@@ -270,8 +281,8 @@ class Coordinator:
                 wake()
 
 
-class Logged:
-    """A running cluster with a coordinator."""
+class CoordinatedRun:
+    """Base class of running clusters whose protocol a coordinator follows: their length, trace and remedy."""
 
     cluster: Cluster
     coordinator: Coordinator

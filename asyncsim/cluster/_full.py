@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from simpy import Environment, Interrupt, Resource
 from simpy.events import NORMAL, Event, ProcessGenerator
 
-from asyncsim.cluster._coordinator import Coordinator, Job, Logged
+from asyncsim.cluster._coordinator import CoordinatedRun, Coordinator, Job
 from asyncsim.cluster._events import INFINITY, InSimPy
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Purpose, draw_delays, stream
@@ -20,7 +20,7 @@ from asyncsim.trace import Fate, Fault, Trace
 LAST: Any = NORMAL + 1  # priority of an event after all others of its time
 
 
-class Full(Logged, InSimPy):
+class Full(CoordinatedRun, InSimPy):
     """A running cluster of any kind in SimPy, with the arguments of `FastPath`."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from simpy.core import EmptySchedule
 
-from asyncsim.cluster._coordinator import Coordinator, Job, Logged
+from asyncsim.cluster._coordinator import CoordinatedRun, Coordinator, Job
 from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
@@ -33,7 +33,7 @@ _START, _READ, _COMPUTE, _TURN, _SLOT, _SERVICE = range(6)
 _TIMED, _AT_SERVER = (_COMPUTE, _SERVICE), (_SLOT, _SERVICE)
 
 
-class NoNetwork(Logged):
+class NoNetwork(CoordinatedRun):
     """A running cluster that `has_no_network`."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:

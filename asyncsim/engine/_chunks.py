@@ -26,7 +26,7 @@ class Schedule(NamedTuple):
     version: Any = ()  # the server's version before the commit, int32, for rules with a schedule
     closes: Any = ()  # whether the commit closes its step
     collected: Any = ()  # commits in the step up to and including this one
-    prompt: Any = ()  # whether the worker reads right after the commit
+    reads_at_commit: Any = ()  # whether the worker reads right after the commit
     late_pull: Any = ()  # whether it pulls just before the commit
     resumes_own: Any = ()  # whether it goes on from its own value after the commit
     group_staleness: Any = ()  # (groups,) τ of every parameter group

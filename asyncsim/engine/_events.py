@@ -1,6 +1,7 @@
 """The events of one seed of a compiled replay, on packed vectors: local steps, a commit, late reads and pulls.
 
-`_loop` maps these functions over the seeds, and puts their results into the rows of the workers.
+`_loop` maps these functions over the seeds, and puts their results into the rows of the workers. A branch on `traits`
+is taken when the program is compiled, so an ordinary trace has none of them in its program (see `_plan`).
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from jax import lax
 
 from asyncsim._trees import as_precise, tree_where, tree_zeros_like, widen
 from asyncsim.engine._chunks import Schedule, When
-from asyncsim.engine._layout import Layout, Row, first_row, parts_of, staleness_by_parameter
+from asyncsim.engine._layout import Layout, Row, init_row, parts_of, staleness_by_parameter
 from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, group_that_reads
 from asyncsim.engine._quantities import CommitView
 from asyncsim.engine._rows import at
@@ -34,14 +35,16 @@ def take_local_steps(
     assert layout.result is not None
     params = layout.params
     unpacked: Row = layout.row.unpack(row)
-    # With `newest`, the steps begin there, and the value read is that which drew the data.
-    start, *drew = (*(params.as_seen(point) for point in newest), unpacked.read)
-    behaviour = [params.unpack(point) if params.whole else point for point in drew]
+    # With `newest`, gradients are taken at the value pulled last. The value that was read is the behaviour policy's:
+    # the data were drawn with it, and the loss gets it as `behaviour`.
+    start, *behaviour_points = (*(params.as_seen(point) for point in newest), unpacked.read)
+    behaviour = [params.unpack(point) if params.whole else point for point in behaviour_points]
 
     def step(carry: tuple[Any, Any], inputs: tuple[Any, jax.Array]) -> tuple[tuple[Any, Any], jax.Array]:
         x, state = carry
         loss, slope = gradient(params.unpack(x) if params.whole else x, *inputs, *behaviour)
         new = rule.local_step(x, params.as_seen(params.pack(slope)), state)
+        # A loop may not change the types of its carry, and a rule in higher precision would.
         return jax.tree.map(lambda value, before: jnp.asarray(value, before.dtype), new, carry), loss
 
     first = start, unpacked.state
@@ -51,8 +54,8 @@ def take_local_steps(
     else:
         # A loop of as many steps as the worker makes. With a mask every worker would take the time of the longest.
         def counted(i: jax.Array, carry: tuple[Any, jax.Array]) -> tuple[Any, jax.Array]:
-            moved, loss = step(carry[0], jax.tree.map(lambda inputs: at(inputs, i), (batches, keys)))
-            return moved, carry[1] + loss
+            new, loss = step(carry[0], jax.tree.map(lambda inputs: at(inputs, i), (batches, keys)))
+            return new, carry[1] + loss
 
         shape = jax.eval_shape(step, first, jax.tree.map(lambda inputs: inputs[0], (batches, keys)))[1]
         (x, state), total = lax.fori_loop(0, window, counted, (first, jnp.zeros(shape.shape, shape.dtype)))
@@ -76,7 +79,7 @@ def apply_commit(
 ) -> tuple[jax.Array, Any, Any, Row, CommitView]:
     """Send, apply, resume: return central vector, server state, buffer, row, and the commit to be recorded."""
     params, traits = layout.params, layout.traits
-    before = params.as_seen(central)
+    before = params.as_seen(central)  # θ before the commit
     read, pulled, state, last = layout.row.unpack(row)
     keeps_pulled = bool(jax.tree.leaves(pulled))
     pulled = tree_where(schedule.late_pull, before, pulled) if PULL in traits else before
@@ -89,6 +92,8 @@ def apply_commit(
         computed, state = layout.result.unpack(result)
     message, state, info = rule.send(computed, state, view._replace(key=rule_key(key)) if rule.draws else view)
     sent = message
+    # A step of several commits applies the mean of their messages, and only its last commit changes the server. The
+    # result of the others is computed as well and discarded, as in any branch on a value that is mapped over seeds.
     if BUFFER in traits:
         total = jax.tree.map(jnp.add, buffer, message)
         mean = jax.tree.map(lambda leaf: leaf / schedule.collected.astype(leaf.dtype), total)
@@ -99,17 +104,19 @@ def apply_commit(
         theta, after = tree_where(schedule.closes, (theta, after), (before, server))
     # Where groups are read one by one, all that a worker reads next is read after the commit.
     resumed = read if GROUPS in traits else rule.resume(theta, after, state, view)
+    # A worker that goes on from its own value applies its message to the value that it pulled.
     if OWN in traits:
         own_theta, own_server = rule.apply(pulled, server, sent, view)
         resumed = tree_where(schedule.resumes_own, rule.resume(own_theta, own_server, state, view), resumed)
+    # A worker that reads later keeps its row, until `apply_event` changes it.
     if RESUME in traits:
-        resumed = tree_where(schedule.prompt, resumed, read)
+        resumed = tree_where(schedule.reads_at_commit, resumed, read)
     vector = theta.astype(params.dtype) if params.whole else params.pack(theta)
     new_row = Row(resumed, view.pulled if keeps_pulled else (), state, read if jax.tree.leaves(last) else ())
     return vector, after, buffer, new_row, CommitView(theta, view, info, loss, computed)
 
 
-def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
+def init_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
     """Return the buffer before the first message: zeros, precise enough for a sum, or () without steps of several."""
     if BUFFER not in traits:
         return ()
@@ -119,18 +126,21 @@ def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
     def first_message() -> Any:
         return rule.send(row.read, row.state, view._replace(key=rule_key(jax.random.key(0)))).message
 
-    message = jax.eval_shape(first_message)
+    message = jax.eval_shape(first_message)  # Only its shapes are needed.
     return widen(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message))
 
 
-def change(
+def apply_event(
     event: str, layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When, window: Any
 ) -> Any:
-    """Return the parts of a worker's row that an event changes: `pulled`, all, `read`, or a group's pieces."""
+    """Apply an event between commits: return the parts of a worker's row that it changes.
+
+    A pull changes `pulled`, a beginning the whole row, a late read `read`, and the read of a group its pieces of that.
+    """
     if event == PULL:
         return layout.params.as_seen(central)
     if event == BEGIN:  # The worker is new, or it has lost its state.
-        return first_row(rule, layout.params, layout.traits, central)
+        return init_row(rule, layout.params, layout.traits, central)
     read, pulled, state, last = layout.row.unpack(row)
     ages = staleness_by_parameter(layout.params, layout.groups, when.group_staleness)
     last_read = last if jax.tree.leaves(last) else read

@@ -135,7 +135,7 @@ class Layout:
         """Return the tree with a copy on every device, where devices share the lanes."""
         return tree if self.mesh is None else jax.device_put(tree, self.everywhere)
 
-    def place(self, lane: Any) -> Any:
+    def index_of(self, lane: Any) -> Any:
         """Return the index of a lane's gradient in the devices' concatenated shares. Lanes are dealt out in turn."""
         return lane % self.devices * (self.lanes // self.devices) + lane // self.devices
 
@@ -149,7 +149,7 @@ class Row(NamedTuple):
     last: Any = ()
 
 
-def first_row(rule: Rule, params: Packing, traits: tuple[str, ...], vector: jax.Array) -> Row:
+def init_row(rule: Rule, params: Packing, traits: tuple[str, ...], vector: jax.Array) -> Row:
     """Return the row of a worker that begins with this central variable."""
     first = params.as_seen(vector)
     row = Row(first, first, rule.start(first))
@@ -182,7 +182,7 @@ def of_first_seed(rule: Rule) -> Rule:
 
 def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing:
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
-    return Packing.of(_first_row.eval_shape(of_first_seed(rule), vector, params=params, traits=traits))
+    return Packing.of(_init_row.eval_shape(of_first_seed(rule), vector, params=params, traits=traits))
 
 
 def outer_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing | None:
@@ -195,13 +195,13 @@ def result_packing(rule: Rule, params: Packing) -> Packing | None:
     if not rule.steps_locally:
         return None
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
-    row = _first_row.eval_shape(of_first_seed(rule), vector, params=params, traits=())
+    row = _init_row.eval_shape(of_first_seed(rule), vector, params=params, traits=())
     return Packing.of((row.read, row.state))
 
 
 @programs("params", "traits")
-def _first_row(rule: Rule, vector: jax.Array, params: Packing, traits: tuple[str, ...]) -> Row:
-    return first_row(rule, params, traits, vector)
+def _init_row(rule: Rule, vector: jax.Array, params: Packing, traits: tuple[str, ...]) -> Row:
+    return init_row(rule, params, traits, vector)
 
 
 class Carry(NamedTuple):
@@ -224,14 +224,14 @@ class Outer(NamedTuple):
     commits: jax.Array  # (variables,) int32, their number
 
 
-def state_of_seed(state: Carry, place: int) -> Carry:
+def state_of_seed(state: Carry, index: int) -> Carry:
     """Return the state of one seed of several, whose axis has the length 1."""
 
     def first(tree: Any) -> Any:
-        return jax.tree.map(lambda leaf: leaf[place : place + 1], tree)
+        return jax.tree.map(lambda leaf: leaf[index : index + 1], tree)
 
     def second(tree: Any) -> Any:
-        return jax.tree.map(lambda leaf: leaf[:, place : place + 1], tree)
+        return jax.tree.map(lambda leaf: leaf[:, index : index + 1], tree)
 
     of_variables = second if np.ndim(state.central) == 3 else first
     outer = state.outer
@@ -312,4 +312,4 @@ def offsets_of(layout: Layout, group: int) -> list[int]:
     """Return where the pieces of `parts_of` begin in a worker's row, which begins with the value it read."""
     if layout.params.whole:
         return [start for of_piece, start, _ in runs(layout.params, layout.groups) if of_piece == group]
-    return [place for of_piece, place in zip(layout.groups, layout.params.offsets, strict=True) if of_piece == group]
+    return [offset for of_piece, offset in zip(layout.groups, layout.params.offsets, strict=True) if of_piece == group]

@@ -28,8 +28,8 @@ from jax.sharding import PartitionSpec
 
 from asyncsim._trees import weakly_typed, widen
 from asyncsim.engine._chunks import Chunk, ChunkEvents, Schedule
-from asyncsim.engine._events import apply_commit, change, first_buffer, take_local_steps
-from asyncsim.engine._layout import Carry, Layout, Outer, Problem, first_row, offsets_of
+from asyncsim.engine._events import apply_commit, apply_event, init_buffer, take_local_steps
+from asyncsim.engine._layout import Carry, Layout, Outer, Problem, init_row, offsets_of
 from asyncsim.engine._plan import BUFFER, GROUPS, PULL, PUSHES, RESUME, VARIABLES, group_that_reads
 from asyncsim.engine._quantities import QUANTITIES, CommitView, measure
 from asyncsim.engine._rows import at, put_at, put_row, take_row, version_at
@@ -65,8 +65,8 @@ def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Ca
     """Return the carry before the first commit: every worker has read the first central variable."""
 
     def first(rule: Rule, vector: jax.Array) -> tuple[jax.Array, Any, Any]:
-        row = first_row(rule, layout.params, layout.traits, vector)
-        return layout.row.pack(row), rule.start_server(row.read), first_buffer(rule, layout.traits, row)
+        row = init_row(rule, layout.params, layout.traits, vector)
+        return layout.row.pack(row), rule.start_server(row.read), init_buffer(rule, layout.traits, row)
 
     bound, differing = bind_rule(first, rule)
     row, server, buffer = over_seeds(bound, len(central))(differing, central)
@@ -84,7 +84,7 @@ def begin_outer(rule: Rule, central: jax.Array, layout: Layout) -> Outer:
     """Return the state of the global server and of those of the regions, which all have the first value."""
 
     def first(rule: Rule, vector: jax.Array) -> tuple[Any, jax.Array]:
-        row = first_row(global_rule_of(rule), layout.params, (), vector)
+        row = init_row(global_rule_of(rule), layout.params, (), vector)
         return global_rule_of(rule).start_server(row.read), layout.outer.pack(row)  # type: ignore[union-attr]
 
     bound, differing = bind_rule(first, rule)
@@ -177,9 +177,9 @@ class Loop:
     def commit_alone(self, k: jax.Array, state: tuple) -> tuple:
 
         def commit(state: tuple) -> tuple:
-            row, place = take_row(state[0].rows, at(self.chunk.worker, k), self.opaque_true)
+            row, slot = take_row(state[0].rows, at(self.chunk.worker, k), self.opaque_true)
             loss, result = self.compute(k, row, at(self.keys, k), *self.newest(k, state[0].central, row))
-            return self.finish(k, state, row, place, loss, result)
+            return self.finish(k, state, row, slot, loss, result)
 
         return self.unless_push(k, commit, state)
 
@@ -198,16 +198,19 @@ class Loop:
         def commit(lane: jax.Array, state: tuple) -> tuple:
 
             def of_worker(state: tuple) -> tuple:
-                row, place = take_row(state[0].rows, at(self.chunk.worker, start + lane), self.opaque_true)
-                loss, result = at(losses, self.layout.place(lane)), at(results, self.layout.place(lane))
-                return self.finish(start + lane, state, row, place, loss, result)
+                row, slot = take_row(state[0].rows, at(self.chunk.worker, start + lane), self.opaque_true)
+                loss, result = (
+                    at(losses, self.layout.index_of(lane)),
+                    at(results, self.layout.index_of(lane)),
+                )
+                return self.finish(start + lane, state, row, slot, loss, result)
 
             return self.unless_push(start + lane, of_worker, state)
 
         return lax.fori_loop(0, size, commit, state)
 
     def compute_wave(self, carry: Carry, start: jax.Array, size: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Compute losses (lanes, seeds) and results (lanes, seeds, …), with lane l at index `layout.place(l)`."""
+        """Compute losses (lanes, seeds) and results (lanes, seeds, …), with lane l at index `layout.index_of(l)`."""
         layout, devices = self.layout, self.layout.devices
         each = layout.lanes // devices
 
@@ -280,13 +283,13 @@ class Loop:
         read = row[..., : params.size].astype(params.dtype)
         return over_seeds(of_seed, self.seeds, in_turn=self.layout.in_turn)(read, batch, keys, *newest)
 
-    def finish(self, k: jax.Array, state: tuple, row: Any, place: jax.Array, loss: Any, result: Any) -> tuple:
+    def finish(self, k: jax.Array, state: tuple, row: Any, slot: jax.Array, loss: Any, result: Any) -> tuple:
         carry, out = state
         several = VARIABLES in self.layout.traits
         central, server = self.of_variable(k, carry) if several else (carry.central, carry.server)
         apply = partial(self.apply, k, central, server, carry.buffer, row, loss, result)
         central, server, buffer, parts, commit = apply()
-        rows = put_row(carry.rows, parts, place, self.layout.row.offsets)
+        rows = put_row(carry.rows, parts, slot, self.layout.row.offsets)
         outer = carry.outer
         if several:
             variable = at(self.chunk.schedule.variable, k)
@@ -307,7 +310,7 @@ class Loop:
         loss = (at(outer.loss, region) / at(outer.commits, region)).astype(out["loss"].dtype)
         change = at(carry.central, at(pushes.base, k)) - at(carry.central, at(pushes.sent, k))
         number = at(self.chunk.worker, k) - len(carry.rows)
-        row, place = take_row(outer.rows, number, self.opaque_true)
+        row, slot = take_row(outer.rows, number, self.opaque_true)
         central, _ = take_row(carry.central, variable, self.opaque_true)
         packing: Any = self.layout.outer
         layout = replace(self.layout, row=packing, result=None, traits=())
@@ -323,7 +326,7 @@ class Loop:
         zeros = jnp.zeros(self.seeds, outer.loss.dtype)
         outer = Outer(
             server,
-            put_row(outer.rows, parts, place, packing.offsets),
+            put_row(outer.rows, parts, slot, packing.offsets),
             put_at(outer.loss, zeros, region),
             put_at(outer.commits, jnp.int32(0), region),
         )
@@ -355,7 +358,7 @@ class Loop:
             carry = carry._replace(central=mixed)
         rows = carry.rows
         for name, events in zip(self.layout.events, self.chunk.events, strict=True):
-            happen = partial(self.happen, name, events, carry)
+            happen = partial(self.handle_event, name, events, carry)
             rows = lax.fori_loop(at(events.start, k), at(events.stop, k), happen, rows)
         return carry._replace(rows=rows)
 
@@ -383,25 +386,25 @@ class Loop:
         # As in `take_row`, XLA must not fuse the reading into what overwrites the variables.
         total = lax.cond(self.opaque_true, mixed, lambda: jnp.zeros(shape, central.dtype))
         if len(target) <= FEW_TARGETS:
-            for place in range(len(target)):
-                central = put_at(central, total[place], target[place])
+            for index in range(len(target)):
+                central = put_at(central, total[index], target[index])
             return central
         return lax.fori_loop(0, len(target), lambda t, after: put_at(after, at(total, t), at(target, t)), central)
 
-    def happen(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:
+    def handle_event(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:
         """Return the rows after a read or a pull."""
-        row, place = take_row(rows, at(events.worker, e), self.opaque_true)
+        row, slot = take_row(rows, at(events.worker, e), self.opaque_true)
         when, window = self.for_every_seed(events.when, e), self.window(at(events.worker, e))
         central, server = carry.central, carry.server
         if VARIABLES in self.layout.traits:  # A worker reads the variable that it commits to.
             variable = at(events.variable, e)
             central, server = jax.tree.map(lambda leaf: at(leaf, variable), (central, server))
-        happened = self.with_rule(partial(change, name, self.layout), version_at(events.when, e))
-        parts = happened(central, server, row, when, window)
+        event_parts = self.with_rule(partial(apply_event, name, self.layout), version_at(events.when, e))
+        parts = event_parts(central, server, row, when, window)
         group, count = group_that_reads(name), len(jax.tree.leaves(parts))
         first = count if name == PULL else 0  # `read` is at the front, and `pulled` next to it
         offsets = self.layout.row.offsets[first : first + count] if group is None else offsets_of(self.layout, group)
-        return put_row(rows, parts, place, offsets)
+        return put_row(rows, parts, slot, offsets)
 
     def apply(
         self, k: jax.Array, central: jax.Array, server: Any, buffer: Any, row: Any, loss: Any, result: Any
@@ -421,9 +424,9 @@ class Loop:
         """Return the window of a worker, (seeds,) int32, or () where all workers have that of the rule."""
         return () if self.windows is None else jnp.broadcast_to(at(self.windows, worker), self.seeds)
 
-    def for_every_seed(self, columns: Any, place: jax.Array) -> Any:
-        """Return the entries at a place of these columns, with a leading axis of seeds, which share the trace."""
-        return jax.tree.map(lambda c: jnp.broadcast_to(at(c, place), (self.seeds, *c.shape[1:])), columns)
+    def for_every_seed(self, columns: Any, index: jax.Array) -> Any:
+        """Return the entries at an index of these columns, with a leading axis of seeds, which share the trace."""
+        return jax.tree.map(lambda c: jnp.broadcast_to(at(c, index), (self.seeds, *c.shape[1:])), columns)
 
     def measure(self, names: tuple[str, ...], commit: Any, like: Any = None) -> dict[str, jax.Array]:
 

@@ -1,8 +1,9 @@
-"""A trace as the engine needs it: the events after each row, and the places at which waves may be cut.
+"""The plan of a replay: a trace's columns as the compiled loop reads them, the events between commits, and the waves.
 
-Where every worker reads right after its own commit, the server applies every commit as it comes, and pull and commit
-are one, the order of the commits is enough. A trace with more than that has `traits`. Each adds columns to the plan and
-code to the compiled program, and a trace without a trait runs without that code.
+A wave is a run of commits whose gradients are taken together. Where every worker reads right after its own commit, the
+server applies every commit as it comes, and pull and commit are one, the order of the commits is enough. Each deviation
+of a trace from that is a *trait*. It adds columns to the plan and code to the compiled program, and a trace without the
+trait runs without that code. (The run file and `Run.traits` have the same names.)
 """
 
 import heapq
@@ -121,7 +122,7 @@ class Mixes(NamedTuple):
     """The mixings of a trace, one row per event, in the order of `row`. The first rows of a target are repeated."""
 
     row: np.ndarray  # (events,) int32, the row after which it happens
-    # (events, targets) int32, the variables that change, or places of values on their way after them
+    # (events, targets) int32, the variables that change, or slots of values on their way, numbered after the variables
     target: np.ndarray
     # (events, targets, sources) int32, the variables of which each is made, or (events, sources) if all targets of an
     # event have the same ones
@@ -133,7 +134,7 @@ class Pushes(NamedTuple):
     """What each commit pushes, columns of shape (commits,) int32."""
 
     region: np.ndarray  # the variable whose change it is, or -1 for a gradient
-    sent: np.ndarray  # the place of its value when it was sent, numbered after the variables
+    sent: np.ndarray  # the slot of its value when it was sent, numbered after the variables
     base: np.ndarray  # the same of its value after its last merge
 
 
@@ -148,7 +149,7 @@ class Plan(NamedTuple):
     read_row: np.ndarray  # int32, the row after which the gradient can be taken, or -1 for the start
     closes: np.ndarray | None  # bool, whether the row closes a step. With `BUFFER`
     collected: np.ndarray | None  # int32, commits collected in the step up to and including this one. With `BUFFER`
-    prompt: np.ndarray | None  # bool, whether the worker reads right after this commit. With `RESUME`
+    reads_at_commit: np.ndarray | None  # bool, whether the worker reads right after this commit. With `RESUME`
     late_pull: np.ndarray | None  # bool, whether the worker pulls just before this commit. With `PULL`
     resumes_own: np.ndarray | None  # bool, whether the worker goes on from its own value after this commit. With `OWN`
     # `RESUME`, `BEGIN`, `PULL` or reads of groups -> where it happens, only for those that the trace has
@@ -159,7 +160,7 @@ class Plan(NamedTuple):
     mixes: Mixes | None = None  # With `VARIABLES`
     # (events,) bool, whether a mixing is a part of the next commit, or comes after one that is. With `VARIABLES`
     of_next: np.ndarray | None = None
-    sent: int = 0  # places for values on their way between variables
+    sent: int = 0  # slots for values on their way between variables
     servers: int = 0  # the last of the workers, which push and do not compute. With `PUSHES`
     pushes: Pushes | None = None  # With `PUSHES`
 
@@ -185,7 +186,7 @@ class Plan(NamedTuple):
         columns = [self.worker]
         # Without traits, the order of commits says everything.
         if self.traits:
-            columns += [self.staleness, self.closes, self.prompt, self.late_pull, self.resumes_own]
+            columns += [self.staleness, self.closes, self.reads_at_commit, self.late_pull, self.resumes_own]
             columns += [self.group_staleness, self.variable]
         parts = [column[:commits] for column in columns if column is not None]
         if not np.array_equal(self.job[:commits], count_earlier(self.worker[:commits])):
@@ -237,8 +238,8 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
         read_row = group_rows.max(axis=1)
     if newest:
         read_row = np.maximum(read_row, pull_row)
-    prompt = np.ones(len(trace), np.bool_)
-    prompt[previous[waits]] = False
+    reads_at_commit = np.ones(len(trace), np.bool_)
+    reads_at_commit[previous[waits]] = False
     resumes_own = np.zeros(len(trace), np.bool_)
     resumes_own[previous[trace.resumes_own]] = True
     collected = np.arange(len(trace), dtype=np.int32) - row_of_version[trace.version]
@@ -251,7 +252,7 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
         read_row=read_row,
         closes=None if trace.closes_step.all() else trace.closes_step,
         collected=None if trace.closes_step.all() else collected,
-        prompt=prompt if waits.any() else None,
+        reads_at_commit=reads_at_commit if waits.any() else None,
         late_pull=None if late_pull.all() else late_pull,
         resumes_own=resumes_own if resumes_own.any() else None,
         events=events,
@@ -266,11 +267,11 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
             "`trace` must have one variable for a workload whose gradients are taken at the newest parameters; it has "
             f"{trace.variables}. Replay it with another workload."
         )
-    place = changes_of(trace).position_of(trace.variable, trace.read_version)
-    # The change of row k is at the place 2·k + 1, and a mixing before row k at 2·k: it follows row k - 1.
-    read_row = np.where(place >= 0, (place - 1) // 2, -1).astype(np.int32)
+    position = changes_of(trace).position_of(trace.variable, trace.read_version)
+    # The change of row k has the position 2·k + 1, and a mixing before row k at 2·k: it follows row k - 1.
+    read_row = np.where(position >= 0, (position - 1) // 2, -1).astype(np.int32)
     computes = trace.from_variable < 0
-    waits = computes & (previous >= 0) & (place > 2 * previous + 1)
+    waits = computes & (previous >= 0) & (position > 2 * previous + 1)
     begins = computes & (previous < 0) & (read_row >= 0)
     happens = {RESUME: waits, BEGIN: begins}
     events = {}
@@ -278,8 +279,8 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
         if which.any():
             event = _events(trace, read_row, which, previous)
             events[name] = event._replace(variable=variable_of_worker(trace)[event.worker])
-    prompt = np.ones(len(trace), np.bool_)
-    prompt[previous[waits]] = False
+    reads_at_commit = np.ones(len(trace), np.bool_)
+    reads_at_commit[previous[waits]] = False
     table, sent, pushes = _mix_rows(trace)
     mixes, of_next = _padded(table, trace.variables + sent)
     return Plan(
@@ -292,7 +293,7 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
         read_row=np.where(computes, np.maximum(previous, read_row), -1).astype(np.int32),
         closes=None,
         collected=None,
-        prompt=prompt if waits.any() else None,
+        reads_at_commit=reads_at_commit if waits.any() else None,
         late_pull=None,
         resumes_own=None,
         events=events,
@@ -318,7 +319,7 @@ class MixRows(NamedTuple):
 
 
 def _mix_rows(trace: Trace) -> tuple[MixRows, int, Pushes | None]:
-    """Return mixings and copies in their order, the number of places for copies after the variables, and the pushes."""
+    """Return mixings and copies in their order, the number of slots for copies after the variables, and the pushes."""
     table = trace.mixings
     rows = MixRows(table.event.astype(np.int64), table.before - 1, table.target, table.source, table.weight, table.own)
     if trace.pushes_from is None and not (table.source_version >= 0).any():
@@ -335,8 +336,8 @@ def _mix_rows(trace: Trace) -> tuple[MixRows, int, Pushes | None]:
     created, variable = np.divmod(key, trace.variables)
     last_use = np.zeros(len(key), np.int64)
     np.maximum.at(last_use, value, np.append(sent.used[late], np.tile(of_commit[push], 2)))
-    place, count = _allocate(created.tolist(), last_use.tolist())
-    copy_index = trace.variables + place[value]
+    slot, count = _allocate(created.tolist(), last_use.tolist())
+    copy_index = trace.variables + slot[value]
     source = table.source.copy()
     source[row] = copy_index[: len(row)]
     values = np.zeros((2, len(trace)), np.int32)
@@ -347,7 +348,7 @@ def _mix_rows(trace: Trace) -> tuple[MixRows, int, Pushes | None]:
     columns = MixRows(
         event=np.append(2 * of_row, 2 * created[copied] + 1),
         row=np.append(rows.row, np.searchsorted(of_commit, created[copied], "right") - 1),
-        target=np.append(rows.target, trace.variables + place[copied]),
+        target=np.append(rows.target, trace.variables + slot[copied]),
         source=np.append(source, variable[copied]),
         weight=np.append(rows.weight, np.ones(copied.sum())),
         own=np.append(rows.own, np.zeros(copied.sum(), np.bool_)),
@@ -357,27 +358,27 @@ def _mix_rows(trace: Trace) -> tuple[MixRows, int, Pushes | None]:
 
 
 def _allocate(created: list[int], last_use: list[int]) -> tuple[np.ndarray, int]:
-    """Return a place for each value, from when it is made to its last use, and the number of places."""
-    in_use: list[tuple[int, int]] = []
-    places = np.empty(len(created), np.int32)
+    """Return a slot for each value, from when it is made to its last use, and the number of slots."""
+    in_use: list[tuple[int, int]] = []  # a heap of (last use, slot), so that the slot that is free first comes first
+    slots = np.empty(len(created), np.int32)
     count = 0
     for value, (begin, end) in enumerate(zip(created, last_use, strict=True)):
         if in_use and in_use[0][0] <= begin:
-            place = heapq.heapreplace(in_use, (end, in_use[0][1]))[1]
+            slot = heapq.heapreplace(in_use, (end, in_use[0][1]))[1]
         else:
-            place, count = count, count + 1
-            heapq.heappush(in_use, (end, place))
-        places[value] = place
-    return places, count
+            slot, count = count, count + 1
+            heapq.heappush(in_use, (end, slot))
+        slots[value] = slot
+    return slots, count
 
 
-def _padded(table: MixRows, places: int) -> tuple[Mixes, np.ndarray]:
+def _padded(table: MixRows, slots: int) -> tuple[Mixes, np.ndarray]:
     """Return the mixings after the first commit, padded to one size, and which of them belong to the next commit.
 
     Before the first commit all values are equal.
     """
     # The rows of one target in one event, then the targets of one event, lie together.
-    first, sizes = _runs(table.event * places + table.target)
+    first, sizes = _runs(table.event * slots + table.target)
     event, counts = _runs(table.event[first])
     sources = sizes.max(initial=1)
     column = np.where(np.arange(sources) < sizes[:, None], np.arange(sources), 0)
@@ -394,7 +395,7 @@ def _padded(table: MixRows, places: int) -> tuple[Mixes, np.ndarray]:
     target = table.target[first][chosen]
     mixes = Mixes(row[is_later].astype(np.int32), target.astype(np.int32), source.astype(np.int32), weight[chosen])
     is_own = table.own[first][chosen].any(axis=1)
-    # Those behind one of the next commit wait with it.
+    # A mixing that follows one of the next commit waits with it, although it is no part of that commit.
     until, before = np.cumsum(is_own), np.searchsorted(mixes.row, mixes.row)
     return mixes, until > (until - is_own)[before]
 
@@ -416,6 +417,7 @@ def job_numbers(trace: Trace, counts: str) -> np.ndarray:
 
 
 def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
+    """Return whether a trace has no trait, so that the order of its commits says everything."""
     rows = np.arange(len(trace), dtype=np.int32)
     return (
         np.array_equal(trace.version, rows)
@@ -434,6 +436,7 @@ def _events(
 ) -> Events:
     """Return the reads or pulls of the jobs `which`, in the order of the rows that they follow."""
     jobs = np.flatnonzero(which)
+    # The loop handles the events after a row in this order, so those of one row keep the order of their jobs.
     jobs = jobs[np.argsort(row[jobs], kind="stable")]
     last = previous[jobs]
     events = Events(row[jobs], trace.worker[jobs], trace.staleness[last], trace.version[last])

@@ -217,7 +217,7 @@ class Replayer:
         self.carry, self.done = self._start()
         self.diverged: list[int | None] = list(resume.divergences) if resume is not None else [None] * len(self.seeds)
         # Place of a seed -> end of the chunk in which it diverged.
-        self.broken = {place: commit + 1 for place, commit in enumerate(self.diverged) if commit is not None}
+        self.broken = {seed_index: commit + 1 for seed_index, commit in enumerate(self.diverged) if commit is not None}
         self._pending: tuple[int, int, dict[str, jax.Array], jax.Array] | None = None
         # An interruption sees a divergence at once, and a replay without one stops only here.
         commits = [commit for commit in self.diverged if commit is not None]
@@ -328,12 +328,12 @@ class Replayer:
         self._pending = None
         self.history.add(start, stop, out)
         sound = np.asarray(finite) & np.isfinite(np.asarray(out["loss"])[: stop - start]).all(0)
-        for place in np.flatnonzero(~sound):
-            self.broken.setdefault(int(place), stop)
+        for seed_index in np.flatnonzero(~sound):
+            self.broken.setdefault(int(seed_index), stop)
 
     def _find_divergences(self) -> None:
         """Find the first commit with a non-finite loss or central variable, for each seed that lacks it."""
-        todo = {place: stop for place, stop in self.broken.items() if self.diverged[place] is None}
+        todo = {seed_index: stop for seed_index, stop in self.broken.items() if self.diverged[seed_index] is None}
         if not todo:
             return
         carry, start = self._start()
@@ -344,10 +344,10 @@ class Replayer:
             stop = min(start + self.feeder.length, self.total)
             carry, out, _ = self._replay(carry, start, stop, watching)
             finite = np.asarray(out[FINITE])[: stop - start]
-            for place in [place for place in todo if not finite[:, place].all()]:
-                self.diverged[place] = start + int(finite[:, place].argmin())
-                del todo[place]
-            todo = {place: end for place, end in todo.items() if end > stop}
+            for seed_index in [seed_index for seed_index in todo if not finite[:, seed_index].all()]:
+                self.diverged[seed_index] = start + int(finite[:, seed_index].argmin())
+                del todo[seed_index]
+            todo = {seed_index: end for seed_index, end in todo.items() if end > stop}
             start = stop
 
 

@@ -251,7 +251,7 @@ class Run(Frozen):
                 columns[name] = full
             else:
                 flat = full.reshape(*full.shape[: self.loss.ndim], -1)
-                columns |= {f"{name}_{place}": flat[..., place] for place in range(flat.shape[-1])}
+                columns |= {f"{name}_{index}": flat[..., index] for index in range(flat.shape[-1])}
         return self._long(trace, at, columns)
 
     def _long(self, trace: Trace, at: np.ndarray, values: Columns) -> Columns:

@@ -85,7 +85,7 @@ class UserFunction(NamedTuple):
                 raise  # It is one of the library's own one-line errors.
             received = ", ".join(f"{name} {describe_tree(value)}" for name, value in arguments.items())
             raise ValueError(
-                f"{self} failed{_place(error)}: {_reason(error)}. It received {received}.{self.hint}"
+                f"{self} failed{_locate_error(error)}: {_reason(error)}. It received {received}.{self.hint}"
             ) from error
 
     def require(self, holds: bool, expected: str, returned: Any, remedy: str = "") -> None:
@@ -267,11 +267,11 @@ def uses(jaxpr: Any, variable: Any) -> bool:
     if any(variable is result for result in jaxpr.outvars):
         return True
     for equation in jaxpr.eqns:
-        for place, argument in enumerate(equation.invars):
+        for number, argument in enumerate(equation.invars):
             if argument is variable:
                 # JAX traces a function under `jit` as one equation, of which only the inside says what it uses.
                 inner = equation.params.get("jaxpr") if equation.primitive.name in COMPILED else None
-                if inner is None or uses(inner.jaxpr, inner.jaxpr.invars[place]):
+                if inner is None or uses(inner.jaxpr, inner.jaxpr.invars[number]):
                     return True
     return False
 
@@ -418,7 +418,7 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"
 
 
-def _place(error: BaseException) -> str:
+def _locate_error(error: BaseException) -> str:
     """Return file and line of the user's own code where an error came up, if it did there."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(LIBRARY)]
     users = [frame for frame in frames if PACKAGES not in frame.filename]

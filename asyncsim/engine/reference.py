@@ -205,8 +205,8 @@ def mixings_of(trace: Trace) -> dict[int, list[dict[int, Mixed]]]:
 def until_next(mixings: list[dict[int, Mixed]]) -> tuple[list[dict[int, Mixed]], list[dict[int, Mixed]]]:
     """Split the mixings between two rows into those that follow the first and those from the first of the second on."""
     is_own = [any(mixed.own for mixed in mixing.values()) for mixing in mixings]
-    place = is_own.index(True) if True in is_own else len(is_own)
-    return mixings[:place], mixings[place:]
+    split = is_own.index(True) if True in is_own else len(is_own)
+    return mixings[:split], mixings[split:]
 
 
 def mix(values: list[Any], mixing: dict[int, Mixed], histories: list[History]) -> list[Any]:

@@ -119,12 +119,12 @@ def mean_by_time(time: ArrayLike, values: ArrayLike, edges: ArrayLike) -> np.nda
     time, values, edges = np.asarray(time), np.asarray(values), np.asarray(edges, np.float64)
     if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
         raise ValueError(f"`edges` must be two or more increasing times; got {brief(edges)}. Use `np.linspace`.")
-    place = np.searchsorted(edges, time, side="left") - 1
+    interval = np.searchsorted(edges, time, side="left") - 1
     # The first interval includes its lower bound, too.
-    place[time == edges[0]] = 0
-    inside, intervals = (place >= 0) & (place < len(edges) - 1), len(edges) - 1
-    counts = np.bincount(place[inside], minlength=intervals)
+    interval[time == edges[0]] = 0
+    inside, intervals = (interval >= 0) & (interval < len(edges) - 1), len(edges) - 1
+    counts = np.bincount(interval[inside], minlength=intervals)
     rows = np.atleast_2d(values)[:, inside]
-    sums = np.stack([np.bincount(place[inside], row, minlength=intervals) for row in rows])
+    sums = np.stack([np.bincount(interval[inside], row, minlength=intervals) for row in rows])
     means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     return means if values.ndim > 1 else means[0]

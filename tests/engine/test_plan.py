@@ -33,7 +33,7 @@ def test_a_plan_equals_that_by_hand():
     assert plan.traits == ("buffer", "resume", "begin", "pull")
     assert plan.read_row.tolist() == [-1, -1, -1, 1, 2, 2]
     assert plan.collected.tolist() == [1, 2, 1, 1, 1, 1]
-    assert plan.prompt.tolist() == [False, True, True, True, True, True]
+    assert plan.reads_at_commit.tolist() == [False, True, True, True, True, True]
     assert plan.late_pull.tolist() == [True, True, False, True, True, False]
     happens = {name: (events.row.tolist(), events.worker.tolist()) for name, events in plan.events.items()}
     assert happens == {"resume": ([1], [0]), "begin": ([2], [1]), "pull": ([-1, 3], [2, 2])}
