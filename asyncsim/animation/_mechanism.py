@@ -1,4 +1,7 @@
-"""Why a rule moves the parameters as it does: the update that it makes of every gradient, for the lens of a page."""
+"""The recorded quantity `mechanism`: the update that a rule makes of every gradient, for the lens of a moving page.
+
+`mechanism` is recorded in a replay, and `make_mechanism` takes from the record the jobs that a page shows.
+"""
 
 from dataclasses import dataclass
 
@@ -67,7 +70,8 @@ def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArra
     if not (np.isfinite(pi).any() and np.isfinite(proxy).any()):
         return Mechanism(update[rows], None, None, read[rows], clamped=False)
     before = previous_own_row(trace.worker[: run.commits])[:, None]
-    last_pull = np.where(before >= 0, pulled[before[:, 0]], read[0])  # the first commit's gradient: at the start
+    # The first gradient of each worker is taken at the start.
+    last_pull = np.where(before >= 0, pulled[before[:, 0]], read[0])
     free = (pi > 0) & (pi < CLAMP)
 
     def mismatch(point: NDArray[np.float64]) -> float:
@@ -75,6 +79,8 @@ def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArra
         error = np.abs(pi * np.abs(update) - (np.abs(proxy) - np.abs(pulled - point)))
         return float(np.median(error[free])) if free.any() else 0.0
 
+    # Variants of GEM count the motion from the last pull or from the read. The record does not name the variant, so the
+    # point is taken with which π = (κ|m| - |motion|)/|Δθ| holds better.
     since = min((last_pull, read), key=mismatch)
     clamped = bool(np.nanmin(pi) >= 0 and np.nanmax(pi) <= CLAMP)
     return Mechanism(update[rows], proxy[rows], pi[rows], since[rows], clamped)

@@ -1,6 +1,7 @@
-"""`asyncsim completion`: the words that a shell may complete, as a script with a function `warp`.
+"""Shell-completion scripts for bash, zsh and fish, as `asyncsim completion` prints them: templates, and their words.
 
-The script holds every word that the commands know. Only tags are looked up when somebody completes a line.
+A script holds every word that the commands know, and a function `warp` that changes into the folder of a tag. Only tags
+are looked up when somebody completes a line.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,8 @@
-"""Flags: one for each field of a study, whose text `components._parse` parses, and a help of those that count."""
+"""Flags of the command line: one for each field of a study. `components._parse` turns their text into values.
+
+A line has the flags of its own study. Those of rules, laws and protocols that it could choose instead are hundreds, so
+they exist only on a line that uses one, and the help shows those of the choices that the line makes.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,25 +68,30 @@ class FieldType(click.ParamType):
 
 
 class FieldCommand(Command):
-    """A command with a flag for each field of something, whose help shows them in groups."""
+    """A command with a flag for each field of something, whose help shows them in groups.
+
+    `fields(**choices)` returns the fields with these components chosen, and `every_setting()` path -> field of every
+    component that could be.
+    """
 
     def __init__(
         self,
         *,
         fields: Callable[..., Iterable[Field]],
-        others: Callable[[], Mapping[str, Field]],
+        every_setting: Callable[[], Mapping[str, Field]],
         options: Sequence[click.Option],
         **settings: Any,
     ) -> None:
-        self.present = list(fields())
-        self.fields, self.others = fields, others
-        self.chosen: Mapping[str, str] = {}  # field -> the component that a line chooses
-        super().__init__(params=[*map(field_flag, self.present), *options], **settings)
+        self.own_fields = list(fields())
+        self.fields, self.every_setting = fields, every_setting
+        self.choices: Mapping[str, str] = {}  # field -> the component that a line chooses
+        super().__init__(params=[*map(field_flag, self.own_fields), *options], **settings)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Parse as click does, by the command of this line."""
+        # The flags of a line depend on its words, and click knows them only once the context is made.
         words = [_dashed(word) for word in args]
         return super(FieldCommand, self._command_of(words)).make_context(info_name, words, parent, **extra)
 
@@ -90,29 +99,29 @@ class FieldCommand(Command):
         """Return the command of a line: with the flags of other components where it gives one, and with its choices."""
         command = copy(self)
         command.params = [*self.params, *self._flags_of_others(args)]
-        command.chosen = self._choices_in(args)
+        command.choices = self._choices_in(args)
         return command
 
     def _flags_of_others(self, args: list[str]) -> list[click.Option]:
-        """Return the flags of other components: there are hundreds, so none for a line that has only present ones."""
-        present = {flag for param in self.params for flag in param.opts}.union(CONTEXT["help_option_names"])
-        unknown = {word.partition("=")[0] for word in args if word.startswith("--")} - present
+        """Return the flags of other components: there are hundreds, so none for a line that has only its own flags."""
+        own_flags = {flag for param in self.params for flag in param.opts}.union(CONTEXT["help_option_names"])
+        unknown = {word.partition("=")[0] for word in args if word.startswith("--")} - own_flags
         if not unknown:
             return []
-        others, names = self.others(), {param.name for param in self.params}
+        fields, own_names = self.every_setting(), {param.name for param in self.params}
         # Flags have the shortest names that are unique among all settings. A longer one has more of the path.
-        shortest = {name: others[path] for path, name in shorten(others).items()}
+        shortest = {name: fields[path] for path, name in shorten(fields).items()}
         words = {flag.removeprefix("--").replace("-", "_").replace(".", "_") for flag in unknown}
-        longer = {name: others[paths[0]] for name in words if (paths := paths_named(name, others))}
+        longer = {name: fields[paths[0]] for name in words if (paths := paths_named(name, fields))}
         # An entry that a tuple of components lacks is refused by `override`, which knows how many it has.
         first = {name: ENTRY.sub("_0_", name) for name in words if name not in longer}
-        longer |= {name: others[paths[0]] for name in first if (paths := paths_named(first[name], others))}
-        flags = {name: field for name, field in {**shortest, **longer}.items() if name not in names}
+        longer |= {name: fields[paths[0]] for name in first if (paths := paths_named(first[name], fields))}
+        flags = {name: field for name, field in {**shortest, **longer}.items() if name not in own_names}
         return [field_flag(replace(field, name=name), hidden=True) for name, field in flags.items()]
 
     def _choices_in(self, args: list[str]) -> dict[str, str]:
         """Return field -> the component that a line chooses, whose flags the help shows."""
-        flags = {flag_of(field.name): field.name for field in self.present if field.choices}
+        flags = {flag_of(field.name): field.name for field in self.own_fields if field.choices}
         pairs = [(*word.partition("="), following) for word, following in pairwise([*args, ""])]
         return {
             flags[flag]: value if equals else following for flag, equals, value, following in pairs if flag in flags
@@ -121,10 +130,10 @@ class FieldCommand(Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section per group, in the order in which the groups first appear, then the options."""
         with wrong_usage():
-            fields = list(self.fields(**self.chosen))
+            fields = list(self.fields(**self.choices))
         for group in dict.fromkeys(field.group for field in fields):
             write_options(group, [field_option(field) for field in fields if field.group == group], ctx, formatter)
-        names = {field.name for field in (*fields, *self.present)}
+        names = {field.name for field in (*fields, *self.own_fields)}
         rest = [param for param in self.get_params(ctx) if param.name not in names]
         write_options("Options", rest, ctx, formatter)
 
@@ -158,12 +167,11 @@ def field_flag(field: Field, help: str | None = None, hidden: bool = False) -> c
 
 def field_option(field: Field) -> click.Option:
     """Return the option of a field, with its choices and its present value in the help."""
-    help = field.help
-    if field.choices:
-        # There are more rules than a help has room for.
-        choices = "`asyncsim rules` lists them" if field.name == "rule" else f"One of {', '.join(field.choices)}"
-        help = f"{help} {choices}."
-    return field_flag(field, help if field.value is None else f"{help} [{field.show()}]")
+    # There are more rules than a help has room for.
+    listed = "`asyncsim rules` lists them" if field.name == "rule" else f"One of {', '.join(field.choices)}"
+    choices = f" {listed}." if field.choices else ""
+    value = "" if field.value is None else f" [{field.show()}]"
+    return field_flag(field, f"{field.help}{choices}{value}")
 
 
 def help_for_option() -> click.Option:
@@ -190,6 +198,6 @@ def help_for_option() -> click.Option:
         click.echo(formatter.getvalue().strip())
         ctx.exit()
 
-    help = "Show the flags of a rule, law, protocol or workload, or with `all` every flag there is, and exit."
+    text = "Show the flags of a rule, law, protocol or workload, or with `all` every flag there is, and exit."
     # Eager: it answers before click misses the script or looks at other flags.
-    return click.Option(["--help-for"], metavar="NAME", is_eager=True, expose_value=False, callback=show, help=help)
+    return click.Option(["--help-for"], metavar="NAME", is_eager=True, expose_value=False, callback=show, help=text)

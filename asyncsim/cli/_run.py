@@ -132,7 +132,7 @@ def study_command(source: Source) -> FieldCommand:
     return FieldCommand(
         name=name,
         fields=study.fields if has_components else lambda **components: study.fields(),
-        others=lambda: {**every_setting_of_scenarios(), **settings_of_regions(study)},
+        every_setting=lambda: {**every_setting_of_scenarios(), **settings_of_regions(study)},
         options=[*output_options(str(source.folder)), *([help_for_option()] if has_components else [])],
         help=f"Run the {type(study).__name__.lower()} of {source.argument}. Present values stand in brackets.",
         epilog=OTHER_FLAGS if has_components else None,

@@ -68,7 +68,7 @@ def report_command(
     return FieldCommand(
         name=name,
         fields=fields,
-        others=others,
+        every_setting=others,
         options=[
             *answer_options(name, "the changed fields", "the picture and the numbers"),
             json_option("the numbers"),

@@ -1,10 +1,10 @@
-"""A scenario rebuilt from its description, also where it was computed in a lane.
+"""Scenarios made from saved descriptions (`rebuild`), the hints saved for that, and the description of lanes.
 
 The description defines a scenario. `hints` says how it was written, on which no digest depends. For example, with 20
 workers, 8000 commits may have been 400 per worker, and then twice as many workers make twice as many commits.
 
 In *lanes*, one compiled program computes several scenarios. A program of another shape rounds differently, and training
-amplifies that. So the number of lanes and the place among them are an entry of the description, and of the digest.
+amplifies that. So the number of lanes and the position among them are an entry of the description, and of the digest.
 """
 
 import dataclasses
@@ -89,7 +89,8 @@ LANES = "lanes"  # entry of a description, and a column of a sweep's table
 
 
 def in_lane(scenario: Scenario, most: int, of: int, place: int) -> Scenario:
-    """Return the scenario as one that is computed in one of several lanes."""
+    """Return the scenario as one that is computed in lane `place` of `of`, where the user chose `most` at a time."""
+    # The names of the arguments are those of the saved entry, which `as_described` passes back.
     return _with_description(scenario, {**scenario.description, LANES: {"most": most, "of": of, "place": place}})
 
 

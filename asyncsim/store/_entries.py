@@ -1,5 +1,6 @@
-"""A store: entries by the digests of their scenarios in one folder, which any number of processes and hosts may fill.
+"""The files of a store, by digest: entries, failures, leases, sweeps and checkpoints. Scenarios are unknown here.
 
+`study._store` reads and writes results in them. Any number of processes and hosts may fill a store at the same time:
     store.json             says that this is a store
     DIGEST/                an entry: the results of the scenario with this digest, in the files of `asyncsim.run`
     traces/SCHEDULE.npz    schedules, each once: the entries have hard links to them

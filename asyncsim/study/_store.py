@@ -1,4 +1,7 @@
-"""A store whose entries are results of scenarios, and a view of it that needs no scenarios, for `asyncsim.load`."""
+"""Results of scenarios read from a store and written into it, and `StoredSweep`, all of them for `asyncsim.load`.
+
+The files themselves, their states and leases are those of `store._entries`.
+"""
 
 import os
 from collections import Counter

@@ -75,7 +75,7 @@ def test_a_line_leaves_its_command_as_it_was() -> None:
     assert (context.params["rule"], context.params["window"]) == ("agn", 5)
     assert [parameter.name for parameter in command.params] == flags
     assert "window" not in flags
-    assert command.chosen == {}
+    assert command.choices == {}
 
 
 def options_of(command, path=()):

@@ -168,7 +168,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
     return FieldCommand(
         name="sweep",
         fields=base.fields,
-        others=lambda: {**every_setting_of_scenarios(), **settings_of_regions(base)},
+        every_setting=lambda: {**every_setting_of_scenarios(), **settings_of_regions(base)},
         options=[*sweep_options(default), help_for_option()],
         help=f"Sweep the scenario of {source.argument}. Present values stand in brackets; `sweep --help` says more.",
         epilog=OTHER_FLAGS,
