@@ -79,7 +79,7 @@ def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArra
         error = np.abs(pi * np.abs(update) - (np.abs(proxy) - np.abs(pulled - point)))
         return float(np.median(error[free])) if free.any() else 0.0
 
-    # Variants of GEM count the motion from the last pull or from the read. The record does not name the variant, so the
+    # A rule may count the motion from the last pull or from the read. The record does not say from which, so the
     # point is taken with which π = (κ|m| - |motion|)/|Δθ| holds better.
     since = min((last_pull, read), key=mismatch)
     clamped = bool(np.nanmin(pi) >= 0 and np.nanmax(pi) <= CLAMP)
