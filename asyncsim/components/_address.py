@@ -105,8 +105,8 @@ def _preferred(fits: list[str], paths: Mapping[str, Field]) -> list[str]:
 
 def _endings(path: str, field: Field) -> list[str]:
     """Return the names by which a setting may be meant, the shortest first."""
-    names = path.split(".")
-    return ["_".join(names[-count:]) for count in range(min(field.least, len(names)), len(names) + 1)]
+    parts = path.split(".")
+    return ["_".join(parts[-count:]) for count in range(min(field.least, len(parts)), len(parts) + 1)]
 
 
 def address(component: Any, changes: Values, what: str) -> tuple[dict[str, Any], dict[str, Field]]:
@@ -175,9 +175,10 @@ def refuse_unknown_setting(name: str, component: Any, fields: Mapping[str, Field
                 f"{field.value!r} has {listed}.{checks.did_you_mean(name, below)}"
             )
     _refuse_entry(name, flat, fields)
-    names = [short[path] for path, field in fields.items() if field.listed]
-    names += [ending for path, field in fields.items() if field.listed for ending in _endings(path, field)]
-    raise ValueError(f"`{name}` is not {what}.{checks.did_you_mean(name, names)}")
+    # The shortest names come first, because of names that are equally near the first one is suggested.
+    shortest = [short[path] for path, field in fields.items() if field.listed]
+    longer = [ending for path, field in fields.items() if field.listed for ending in _endings(path, field)]
+    raise ValueError(f"`{name}` is not {what}.{checks.did_you_mean(name, shortest + longer)}")
 
 
 def _refuse_entry(name: str, flat: str, fields: Mapping[str, Field]) -> None:
@@ -197,9 +198,10 @@ def _refuse_entry(name: str, flat: str, fields: Mapping[str, Field]) -> None:
                     f"`{name}` must have the number of an entry of `{owner}`, 0 to {count - 1}. Write "
                     f"`{below[f'{owner}_0'][0]}`, for one."
                 )
-            names = below[f"{owner}_{entry[1]}"]
+            settings_of_entry = below[f"{owner}_{entry[1]}"]
             raise ValueError(
-                f"`{name}` is no setting of entry {entry[1]} of `{owner}`.{checks.did_you_mean(name, names)}"
+                f"`{name}` is no setting of entry {entry[1]} of `{owner}`."
+                f"{checks.did_you_mean(name, settings_of_entry)}"
             )
         inner = [each for each in below[f"{owner}_0"] if each.endswith(f"_{flat}")]
         if inner:
@@ -222,8 +224,8 @@ def changed(component: Any, changes: Values, what: str) -> Any:
 
 def name_of_setting(path: str, changes: Values, paths: Mapping[str, Field]) -> str:
     """Return the name of a setting in messages: that of the changes, or the shortest that means it."""
-    names = {meant: name for name, meant in resolve(changes, paths).items()}
-    return {path: path, **shorten(paths), **names}[path]
+    name_of_path = {meant: name for name, meant in resolve(changes, paths).items()}
+    return {path: path, **shorten(paths), **name_of_path}[path]
 
 
 def fields(component: Any, **chosen: str) -> tuple[Field, ...]:

@@ -162,12 +162,13 @@ class Law(Named, family="delays", members=Delay, example="Constant(1.0)"):
         """
         if isinstance(mean, str):
             return parse_law(mean, name)
-        if mean is None or isinstance(mean, Delay | list | tuple):  # which the field's own check refuses, if need be
+        # The field's own check refuses these, if need be.
+        if mean is None or isinstance(mean, Delay | list | tuple):
             return mean
-        mean, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), mean_of(law)
-        if not present or not mean:
-            return by_name("delays", "constant")(mean)
-        factor = mean / present
+        seconds, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), mean_of(law)
+        if not present or not seconds:
+            return by_name("delays", "constant")(seconds)
+        factor = seconds / present
         return (
             tuple(scaled(worker_law, factor) for worker_law in law) if isinstance(law, tuple) else scaled(law, factor)
         )

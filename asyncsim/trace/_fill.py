@@ -53,11 +53,11 @@ def fill(table: Table, workers: int, resume: str) -> Filled:
         ends = compute_ends(jobs)
         present = find_presence(jobs, workers)
         previous = find_previous(jobs, ends, present)
-        begins = compute_begins(jobs, steps, ends, previous, resume)
-        reads = count_reads(jobs, steps, previous, begins)
+        starts = compute_starts(jobs, steps, ends, previous, resume)
+        reads = count_reads(jobs, steps, previous, starts)
     # Each column has one source. The others of the log are in these, or none that a trace has.
     both = {name: jobs.columns[name] for name in ("worker", "commit_time")}
-    columns = both | steps.columns() | ends._asdict() | begins._asdict() | reads | end_jobs(jobs, steps, ends)
+    columns = both | steps.columns() | ends._asdict() | starts._asdict() | reads | end_jobs(jobs, steps, ends)
     commits, rest = slice(jobs.commits), slice(jobs.commits, None)
     return Filled(
         {name: columns[name][commits] for name in COMMIT_COLUMNS},
@@ -148,8 +148,8 @@ def find_closing(jobs: LoggedJobs) -> BoolColumn:
     return np.append(closes, np.zeros(len(jobs.rows) - jobs.commits, np.bool_))
 
 
-class Ends(NamedTuple):
-    """The later times of jobs."""
+class JobEnds(NamedTuple):
+    """The end of each job's stages, and of the job."""
 
     finish_time: TimeColumn
     arrive_time: TimeColumn
@@ -157,7 +157,7 @@ class Ends(NamedTuple):
     end_time: TimeColumn  # of the commit, or of a job that ended without one, infinite for a job in flight
 
 
-def compute_ends(jobs: LoggedJobs) -> Ends:
+def compute_ends(jobs: LoggedJobs) -> JobEnds:
     """Time the stages after the computation: each takes no time if it was not recorded."""
     columns = jobs.columns
     for name in filter(columns.__contains__, COMMIT_TIMES):
@@ -167,7 +167,7 @@ def compute_ends(jobs: LoggedJobs) -> Ends:
     serve = columns.get("serve_time", columns["commit_time"])
     arrive = columns.get("arrive_time", serve)
     end = np.where(jobs.committed, columns["commit_time"], columns.get("end_time", np.inf))
-    return Ends(columns.get("finish_time", arrive), arrive, serve, end)
+    return JobEnds(columns.get("finish_time", arrive), arrive, serve, end)
 
 
 def find_presence(jobs: LoggedJobs, workers: int) -> Presence | None:
@@ -179,28 +179,28 @@ def find_presence(jobs: LoggedJobs, workers: int) -> Presence | None:
     return presence(worker, jobs.columns["commit_time"][: jobs.commits], workers)
 
 
-class Previous(NamedTuple):
-    """What a job's worker did before it."""
+class PreviousJobs(NamedTuple):
+    """The job of the same worker before each job."""
 
     row: NDArray[np.intp]  # (jobs,) its previous job, or -1
     end: TimeColumn  # (jobs,) when that ended or, of the first job, when the worker joined
     is_commit: BoolColumn  # (jobs,) whether that committed
 
 
-def find_previous(jobs: LoggedJobs, ends: Ends, present: Presence | None) -> Previous:
+def find_previous(jobs: LoggedJobs, ends: JobEnds, present: Presence | None) -> PreviousJobs:
     """Find the job that each job's worker did before. A job without an end is the last of its worker."""
     worker = jobs.columns["worker"]
     row = previous_of_worker(worker, ends.end_time)
     end, is_commit = np.append(ends.end_time, 0.0)[row], (row >= 0) & (row < jobs.commits)
     if present is None:
-        return Previous(row, end, is_commit)
+        return PreviousJobs(row, end, is_commit)
     # A worker that joined late had read before the first recorded time of its job.
     earliest = np.minimum(present.joined[worker], jobs.columns.get("start_time", ends.finish_time))
-    return Previous(row, np.where(jobs.committed & (row < 0), earliest, end), is_commit)
+    return PreviousJobs(row, np.where(jobs.committed & (row < 0), earliest, end), is_commit)
 
 
-class Begins(NamedTuple):
-    """The earlier times of jobs."""
+class JobStarts(NamedTuple):
+    """The start of each job: how and when it read, and when its computation began."""
 
     resumes_own: BoolColumn
     state_lost: BoolColumn
@@ -208,7 +208,7 @@ class Begins(NamedTuple):
     start_time: TimeColumn
 
 
-def compute_begins(jobs: LoggedJobs, steps: Steps, ends: Ends, previous: Previous, resume: str) -> Begins:
+def compute_starts(jobs: LoggedJobs, steps: Steps, ends: JobEnds, previous: PreviousJobs, resume: str) -> JobStarts:
     """Time reads and starts: by default, a worker reads and starts at the end of its previous job.
 
     One that goes on from its own value read when it pulled for its previous commit, at the earliest.
@@ -223,25 +223,25 @@ def compute_begins(jobs: LoggedJobs, steps: Steps, ends: Ends, previous: Previou
         time = columns["commit_time"][: jobs.commits]
         bad = time < columns["read_time"][: jobs.commits]
         refuse(bad, "commit_time", time, "not precede `read_time`", REMEDY_FOR_READ)
-        return Begins(resumes_own, state_lost, columns["read_time"], start)
+        return JobStarts(resumes_own, state_lost, columns["read_time"], start)
     pulled = np.maximum(steps.time_of(steps.pull_version), start)[previous.row]
     earliest = np.where(resumes_own & previous.is_commit, pulled, previous.end)
     if "read_version" not in columns:
-        return Begins(resumes_own, state_lost, earliest, start)
+        return JobStarts(resumes_own, state_lost, earliest, start)
     # Nobody reads a version before the server has it.
     read = np.maximum(earliest, np.minimum(steps.time_of(columns["read_version"]), ends.finish_time))
-    return Begins(resumes_own, state_lost, read, start if "start_time" in columns else np.maximum(start, read))
+    return JobStarts(resumes_own, state_lost, read, start if "start_time" in columns else np.maximum(start, read))
 
 
-def count_reads(jobs: LoggedJobs, steps: Steps, previous: Previous, begins: Begins) -> Table:
+def count_reads(jobs: LoggedJobs, steps: Steps, previous: PreviousJobs, starts: JobStarts) -> Table:
     """Count the versions that reads saw: the steps closed by then or, right after an own commit, by this commit."""
-    by_time = np.searchsorted(steps.close_time, begins.read_time, side="right")
+    by_time = np.searchsorted(steps.close_time, starts.read_time, side="right")
     # A worker goes on from the version that it pulled for its commit, and from its own step if the commit closed one.
     after_own_commit = (steps.pull_version + steps.closes_step)[previous.row]
     cases = {
-        "goes on from its own value": (begins.resumes_own & previous.is_commit, after_own_commit),
-        "read at the start": ((previous.row < 0) & (begins.read_time == 0), 0),
-        "read at its own commit": (previous.is_commit & (previous.end == begins.read_time), steps.closed[previous.row]),
+        "goes on from its own value": (starts.resumes_own & previous.is_commit, after_own_commit),
+        "read at the start": ((previous.row < 0) & (starts.read_time == 0), 0),
+        "read at its own commit": (previous.is_commit & (previous.end == starts.read_time), steps.closed[previous.row]),
     }
     conditions, versions = zip(*cases.values(), strict=True)
     derived: IntColumn = np.select(conditions, versions, by_time).astype(np.int32)
@@ -249,7 +249,7 @@ def count_reads(jobs: LoggedJobs, steps: Steps, previous: Previous, begins: Begi
     return {"read_version": np.where(read == UNKNOWN, derived, read)}
 
 
-def end_jobs(jobs: LoggedJobs, steps: Steps, ends: Ends) -> Table:
+def end_jobs(jobs: LoggedJobs, steps: Steps, ends: JobEnds) -> Table:
     """Return the fates of jobs as numbers, -1 for a commit, and the versions at their ends."""
     texts = fates(jobs.columns)
     fate = np.select([texts == each.name.lower() for each in Fate], [*Fate], -1).astype(np.int8)

@@ -82,10 +82,11 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     measured = numbers | times.columns
     missing = _find_missing(measured, labels)
     typed = labels | {name: _in_type(name, values, labels) for name, values in measured.items() if name not in missing}
-    recorded, about_versions = count_versions(typed)
-    # See `_require_names` for when times of commits may be missing.
-    counted = {} if "commit_time" in recorded else {"commit_time": np.arange(1.0, len(worker) + 1)}
-    table, origin = recorded | counted, 0.0 if counted else times.origin
+    log_columns, about_versions = count_versions(typed)
+    # Without times, the commits are one second apart. See `_require_names` for when times may be missing.
+    is_timed = "commit_time" in log_columns
+    table = log_columns if is_timed else log_columns | {"commit_time": np.arange(1.0, len(worker) + 1)}
+    origin = times.origin if is_timed else 0.0
     require_plausible(table, origin)
     about_order = _note_order(log, table)
     _require_different_commits(table)
@@ -96,8 +97,9 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     about_columns = (*note_others(log), *about_names, *times.notes, *about_missing, *about_versions)
     about_times = (*_note_units(log, table, times, unit), *_note_dates(times, start, begin + origin))
     notes = (*about_columns, *about_order, *about_times)
-    has_reads = "read_version" in recorded or any(map(group_of, recorded))
-    derived = tuple(c for c in COMMIT_COLUMNS if c not in recorded and not (c == "read_version" and has_reads))
+    # Versions read by group determine `read_version`, so it is not derived from times.
+    has_reads = "read_version" in log_columns or any(map(group_of, log_columns))
+    derived = tuple(c for c in COMMIT_COLUMNS if c not in log_columns and not (c == "read_version" and has_reads))
     return Typed(count_from(begin, table), names, begin + origin, notes, derived)
 
 
