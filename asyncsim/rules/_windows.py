@@ -178,7 +178,17 @@ class LocalSGD(LocalSteps):
         return move(self.server_learning_rate, central, message), server
 
 
-class DiLoCo(LocalSteps):
+class OuterMomentum(LocalSteps, named=False):
+    """Rules of far-apart sites: many local steps of AdamW, and an outer step with momentum."""
+
+    learning_rate: StepSize = 4e-4
+    _: KW_ONLY
+    server_learning_rate: StepSize = 0.7
+    momentum: Fraction = 0.9
+    optimiser: Optimiser = static(default="adamw")
+
+
+class DiLoCo(OuterMomentum):
     """DiLoCo: local SGD with AdamW inside and Nesterov's momentum outside.
 
     x_i as in `LocalSGD`, and Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ). The outer step is SGD with
@@ -212,12 +222,8 @@ class DiLoCo(LocalSteps):
         Douillard et al. 2023, "DiLoCo: Distributed low-communication training of language models", arXiv 2311.08105.
     """
 
-    learning_rate: StepSize = 4e-4
     _: KW_ONLY
     window: Window = static(default=500)
-    server_learning_rate: StepSize = 0.7
-    momentum: Fraction = 0.9
-    optimiser: Optimiser = static(default="adamw")
 
     name = "diloco"
     publication = "douillard2023diloco"
@@ -239,7 +245,7 @@ class Outer(NamedTuple):
     velocity: Params  # m, by which φ moved last
 
 
-class NoLoCo(LocalSteps):
+class NoLoCo(OuterMomentum):
     """NoLoCo: local steps as in `DiLoCo`, and an outer step with the mean of a pair, or of any group.
 
     A worker keeps outer weights φ of its own and makes H local steps from there to θ. With means over its group,
@@ -260,9 +266,9 @@ class NoLoCo(LocalSteps):
     Args:
         learning_rate, elementwise: As in `WorkerOptimiser`.
         window: Local steps between two exchanges, H: one number, or one per worker.
-        server_learning_rate: Outer step size η_g.
+        server_learning_rate: Step size η_g of the outer step.
         momentum: μ of the outer step, in [0, 1).
-        optimiser: The worker's, as in `DiLoCo`.
+        optimiser: As in `DiLoCo`.
 
     Example:
         One worker moves from 1 by 0.7·(0.5 - 1) = -0.35 to 0.65, and on to 0.65 - 0.5·0.35 + 0.7·(0.325 - 0.65):
@@ -279,12 +285,9 @@ class NoLoCo(LocalSteps):
         2506.10911.
     """
 
-    learning_rate: StepSize = 4e-4
     _: KW_ONLY
     window: Window = static(default=50)
-    server_learning_rate: StepSize = 0.7
     momentum: Fraction = 0.5
-    optimiser: Optimiser = static(default="adamw")
 
     name = "noloco"
     publication = "kolehmainen2025noloco"
