@@ -560,9 +560,9 @@ PLANTED = r"""
 + worker = self._queue.pop()
 @ asyncsim/cluster/_full.py | tests/cluster/test_every_cluster.py
 = last-in first-out at the server of the full simulation
-- with self.slots.request() as turn:
+- with self.slots.request() as request:
 + self.slots.queue.reverse()
-+         with self.slots.request() as turn:
++         with self.slots.request() as request:
 @ asyncsim/cluster/_coordinator.py | tests/cluster/test_protocol_theory.py
 = a step one gradient too late
 - self._collected >= self._collect

@@ -1,4 +1,7 @@
-"""A cluster with everything that it can have, as SimPy processes: workers, links, queue, protocol and faults."""
+"""The general simulation of a cluster, as SimPy processes: workers, links, queue, protocol and faults.
+
+Clusters without a network, queue or faults are simulated faster in `_no_network`, which is tested against this file.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +20,10 @@ from asyncsim.delays import Delay, Uniform, VariableSpeed, slowed, steady
 from asyncsim.delays._per_worker import is_zero
 from asyncsim.trace import Fate, Fault, Trace
 
-LAST: Any = NORMAL + 1  # priority of an event after all others of its time
+LAST: Any = NORMAL + 1  # SimPy's priority of an event that comes after all others of its time
 
 
-class Full(CoordinatedRun, InSimPy):
+class FullSimulation(CoordinatedRun, InSimPy):
     """A running cluster of any kind in SimPy, with the arguments of `FastPath`."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
@@ -45,10 +48,11 @@ class Full(CoordinatedRun, InSimPy):
     def _release(self, every: float) -> ProcessGenerator:
         """Let waiting gradients take effect at fixed times, after all other events of these."""
         for step in count(1):
-            time = Event(self.env)
-            time._ok, time._value = True, None
-            self.env.schedule(time, LAST, step * every - self.env.now)
-            yield time
+            # `env.timeout` has no priority to choose, so the event is triggered and scheduled by hand.
+            release = Event(self.env)
+            release._ok, release._value = True, None
+            self.env.schedule(release, LAST, step * every - self.env.now)
+            yield release
             self.coordinator.release()
 
     def trace(self) -> Trace:
@@ -60,9 +64,9 @@ class Full(CoordinatedRun, InSimPy):
         faults += [(Fault.SERVER_PAUSE, -1, start, until) for start, until in pauses]
         return super().trace()
 
-    def delays(self, worker: int, law: Delay, purpose: Purpose | None = None, place: int = 0) -> Iterator[float]:
+    def delays(self, worker: int, law: Delay, purpose: Purpose | None = None, index: int = 0) -> Iterator[float]:
         """Yield the worker's compute times, or its delays of another purpose (see `stream`)."""
-        return draw_delays(self.env, law, self.seed, worker, purpose, place)
+        return draw_delays(self.env, law, self.seed, worker, purpose, index)
 
     def faults(self, kind: Any) -> list[Any]:
         """Return the faults of this kind."""
@@ -73,8 +77,8 @@ class Full(CoordinatedRun, InSimPy):
         if self.slots is None:
             job.serve_time = self.env.now
             return self.coordinator.commit(job)
-        with self.slots.request() as turn:
-            yield turn
+        with self.slots.request() as request:
+            yield request
             while self.pauses and (remaining := max(remaining_pause(pause, self.env.now) for pause in self.pauses)):
                 yield self.env.timeout(remaining)
             job.serve_time = self.env.now
@@ -87,22 +91,22 @@ class Full(CoordinatedRun, InSimPy):
 class Ring:
     """The all-reduce of each round, which begins when the last worker has arrived."""
 
-    def __init__(self, full: Full) -> None:
-        self.full = full
-        self.seconds = full.cluster.network.exchange_seconds(full.cluster.workers)
+    def __init__(self, simulation: FullSimulation) -> None:
+        self.simulation = simulation
+        self.seconds = simulation.cluster.network.exchange_seconds(simulation.cluster.workers)
         self.arrived: list[Event] = []
 
     def join(self) -> Event:
         """Return an event at the end of the exchange, whose value is the time at which that began."""
-        event = self.full.env.event()
+        event = self.simulation.env.event()
         self.arrived.append(event)
-        if len(self.arrived) == len(self.full.workers):
-            self.full.env.process(self._exchange(self.arrived))
+        if len(self.arrived) == len(self.simulation.workers):
+            self.simulation.env.process(self._exchange(self.arrived))
             self.arrived = []
         return event
 
     def _exchange(self, arrived: list[Event]) -> ProcessGenerator:
-        env, workers = self.full.env, self.full.workers
+        env, workers = self.simulation.env, self.simulation.workers
         start, latencies = env.now, [worker.latency for worker in workers if worker.latency is not None]
         steps = 2 * (len(workers) - 1) if latencies else 0
         # In each step of a ring every worker waits for its neighbour, and so all of them for the slowest.
@@ -117,50 +121,51 @@ def remaining_pause(pause: ServerPause, now: float) -> float:
     """Return the remaining seconds of a pause, or 0 outside of it."""
     if now < pause.start:
         return 0.0
-    times = math.floor((now - pause.start) / pause.every) if pause.every else 0
-    remaining = pause.start + times * (pause.every or 0.0) + pause.seconds - now
-    return remaining if now + remaining > now else 0.0  # a rest too small to change the simulated time would never pass
+    repeats = math.floor((now - pause.start) / pause.every) if pause.every else 0
+    remaining = pause.start + repeats * (pause.every or 0.0) + pause.seconds - now
+    # A remainder too small to change the simulated time would never pass.
+    return remaining if now + remaining > now else 0.0
 
 
 def pauses_until(pause: ServerPause, end: float) -> Iterator[tuple[float, float]]:
     """Yield the times at which a pause begins and ends, as often as it begins by `end`."""
-    for times in count() if pause.every else range(1):
-        start = pause.start + times * (pause.every or 0.0)
+    for repeats in count() if pause.every else range(1):
+        start = pause.start + repeats * (pause.every or 0.0)
         if start > end:
             return
         yield start, start + pause.seconds
 
 
 class Worker:
-    """It reads, computes, sends, and reads again. It can be stopped, and it can go down."""
+    """A worker, which reads, computes, sends, and reads again. It can be stopped, and it can go down."""
 
-    def __init__(self, full: Full, number: int) -> None:
-        server, network = full.cluster.server, full.cluster.network
-        law, latency = full.laws[number], full.latencies[number]
+    def __init__(self, simulation: FullSimulation, number: int) -> None:
+        server, network = simulation.cluster.server, simulation.cluster.network
+        law, latency = simulation.laws[number], simulation.latencies[number]
         work = law.work if isinstance(law, VariableSpeed) else law
-        self.full = full
-        self.env = full.env
+        self.simulation = simulation
+        self.env = simulation.env
         self.number = number
-        self.coordinator = full.coordinator
-        self.duration = _duration(full, number, law)
-        self.work = full.delays(number, work)
-        self.service = full.delays(number, server.service, Purpose.SERVICE)
-        self.latency = None if is_zero(latency) else full.delays(number, latency, Purpose.LATENCY)
+        self.coordinator = simulation.coordinator
+        self.duration = _duration(simulation, number, law)
+        self.work = simulation.delays(number, work)
+        self.service = simulation.delays(number, server.service, Purpose.SERVICE)
+        self.latency = None if is_zero(latency) else simulation.delays(number, latency, Purpose.LATENCY)
         self.losses = [  # faults, each with an endless stream of uniform numbers, one per attempt
-            (fault, full.delays(number, Uniform(0.0, 1.0), Purpose.FAULTS, 2 * place))
-            for place, fault in enumerate(full.cluster.faults)
+            (fault, simulation.delays(number, Uniform(0.0, 1.0), Purpose.FAULTS, 2 * index))
+            for index, fault in enumerate(simulation.cluster.faults)
             if isinstance(fault, MessageLoss) and fault.worker in (None, number)
         ]
-        self.is_near = network.is_instant and not self.losses
-        self.download_seconds, self.upload_seconds = full.downloads[number], full.uploads[number]
-        law = server.pull_to_commit
-        self.pull_to_commit = None if is_zero(law) else full.delays(number, law, Purpose.PULL_TO_COMMIT)
+        self.exchanges_at_once = network.is_instant and not self.losses
+        self.download_seconds, self.upload_seconds = simulation.downloads[number], simulation.uploads[number]
+        gap = server.pull_to_commit
+        self.pull_to_commit = None if is_zero(gap) else simulation.delays(number, gap, Purpose.PULL_TO_COMMIT)
         self.pulls = None if server.atomic else server.pull
         self.resumes_own = server.resume == "own"
         self.job: Job | None = None
-        self.own: Job | None = None  # its last commit, if that left it with a value of its own
+        self.own_commit: Job | None = None  # its last commit, if that left it with a value of its own
         self.down_until = 0.0
-        self._first = True
+        self._is_first_job = True
         self._state_lost = False
         self._going_down = False
         self._interrupted = False
@@ -188,7 +193,7 @@ class Worker:
                 yield from self._work_on()
             except Interrupt:
                 self._interrupted = False
-            self._give_up(Fate.CRASHED if self._going_down else Fate.CANCELLED)
+            self._end_job(Fate.CRASHED if self._going_down else Fate.CANCELLED)
             if self._going_down:
                 self.coordinator.leave(self.number)
                 # A rest too small to change the simulated time would never pass.
@@ -198,29 +203,30 @@ class Worker:
                 self.coordinator.join(self.number)
 
     def _work_on(self) -> ProcessGenerator:
-        self.own = None  # an interrupted job leaves no value behind
+        self.own_commit = None  # An interrupted job leaves no value behind.
         while True:
-            if self.pulls and not self._first and self.own is None:  # the answer to its commit, then a request
-                yield from self._send()
-                yield from self._send()
+            if self.pulls and not self._is_first_job and self.own_commit is None:
+                yield from self._send()  # the server's answer to its commit
+                yield from self._send()  # its request for the parameters
             while not self.coordinator.may_read(self.number):
                 yield self._wait()
-            self.job = self.coordinator.read(self.number, self._state_lost, self.own)
-            yield from self._do(self.job)
+            self.job = self.coordinator.read(self.number, self._state_lost, self.own_commit)
+            yield from self._do_job(self.job)
 
-    def _do(self, job: Job) -> ProcessGenerator:
+    def _do_job(self, job: Job) -> ProcessGenerator:
         """Do one job, from just after its read to its commit."""
         env = self.env
-        has_value = self._first or job.resumes_own  # workers present at time 0 send no read request
-        if not has_value and not self.is_near and self.full.ring is None:
+        # Workers present at time 0 begin with the initial parameters and send no read request.
+        has_value = self._is_first_job or job.resumes_own
+        if not has_value and not self.exchanges_at_once and self.simulation.ring is None:
             yield from self._send(self.download_seconds)
-        self._first = False
-        self.own = None
+        self._is_first_job = False
+        self.own_commit = None
         job.start_time = env.now
         yield env.timeout(self.duration(env.now, next(self.work)))
         job.finish_time = env.now
-        if self.pulls == "before_commit":  # a request, then the parameters
-            yield from self._send()
+        if self.pulls == "before_commit":
+            yield from self._send()  # the request, which the parameters below answer
             job.pull_version = self.coordinator.version
             job.pull_time = env.now
             yield from self._send(self.download_seconds)
@@ -228,21 +234,22 @@ class Worker:
                 yield env.timeout(seconds)
         elif self.pulls:
             job.pull_version = job.read_version
-        if self.full.ring is not None:
+        if self.simulation.ring is not None:
             job.arrive_time = env.now
-            job.serve_time = yield self.full.ring.join()
+            job.serve_time = yield self.simulation.ring.join()
             self.coordinator.commit(job)
             return
-        if not self.is_near and not (yield from self._upload()):
-            self._give_up(Fate.LOST)
+        if not self.exchanges_at_once and not (yield from self._upload()):
+            self._end_job(Fate.LOST)
             return
         job.arrive_time = env.now
         while not self.coordinator.may_commit(self.number):
             yield self._wait()
-        counted = yield from self.full.serve(job, self.service)
+        counted = yield from self.simulation.serve(job, self.service)
+        # Every job notes that the state was lost, up to the first one that commits.
         self._state_lost &= not counted
         if counted and self.resumes_own:
-            self.own = job
+            self.own_commit = job
 
     def _wait(self) -> Event:
         """Return an event after which the worker, which may not go on now, asks again."""
@@ -252,10 +259,11 @@ class Worker:
 
     def _send(self, seconds: float = 0.0, *, up: bool = False) -> ProcessGenerator:
         """Send a message one way, which takes `seconds` besides its latency: 0 for a request without a payload."""
-        link = self.full.up_link if up else self.full.down_link
+        link = self.simulation.up_link if up else self.simulation.down_link
         if link is not None and seconds:
-            with link.request() as turn:
-                yield turn
+            # A shared link is occupied for the time of the bytes, and the latency comes after that.
+            with link.request() as request:
+                yield request
                 yield self.env.timeout(seconds)
             seconds = 0.0
         if self.latency is not None:
@@ -277,17 +285,17 @@ class Worker:
         yield from self._send(self.upload_seconds, up=True)
         return True
 
-    def _give_up(self, fate: Fate) -> None:
+    def _end_job(self, fate: Fate) -> None:
         """End the running job, if there is one that has not ended."""
         if self.job is not None and self.coordinator.jobs.get(self.number) is self.job:
             self.coordinator.end(self.job, fate)
 
 
-def _duration(full: Full, worker: int, law: Delay | VariableSpeed) -> Callable[[float, float], float]:
+def _duration(simulation: FullSimulation, worker: int, law: Delay | VariableSpeed) -> Callable[[float, float], float]:
     """Return a function `(start, work) -> seconds` of a worker's computation."""
-    spells = slow_spells(full.cluster.faults, worker)
+    spells = slow_spells(simulation.cluster.faults, worker)
     if isinstance(law, VariableSpeed):
-        timer = law.timer(stream(full.seed, worker, Purpose.SPEED))
+        timer = law.timer(stream(simulation.seed, worker, Purpose.SPEED))
     elif spells:
         timer = steady()
     else:
@@ -306,14 +314,14 @@ class GoesDown(Protocol):
 
 def start_faults(env: Environment, faults: Sequence[AnyFault], workers: Sequence[GoesDown], seed: int) -> None:
     """Start the processes by which workers crash, or come and go."""
-    for place, fault in enumerate(faults):
+    for index, fault in enumerate(faults):
         if isinstance(fault, Crash):
             env.process(_crash(env, fault, workers[fault.worker]))
         elif isinstance(fault, Sessions):
             for worker in workers:
                 if fault.worker in (None, worker.number):
-                    online = draw_delays(env, fault.online, seed, worker.number, Purpose.FAULTS, 2 * place)
-                    offline = draw_delays(env, fault.offline, seed, worker.number, Purpose.FAULTS, 2 * place + 1)
+                    online = draw_delays(env, fault.online, seed, worker.number, Purpose.FAULTS, 2 * index)
+                    offline = draw_delays(env, fault.offline, seed, worker.number, Purpose.FAULTS, 2 * index + 1)
                     env.process(_come_and_go(env, fault, worker, online, offline))
 
 

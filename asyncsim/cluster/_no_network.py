@@ -1,9 +1,9 @@
 """A cluster of workers and a server without a network, without SimPy's processes: an event is a tuple, not an object.
 
-`NoNetwork` knows every protocol. Every event of `Full` that can change the trace occurs there, too, at the same time
-and in the same place among those of that time, so that both give the same trace to the last bit, in a fraction of the
-time. Events of the present time never enter the heap, and timeouts of jobs that were stopped leave it when they are the
-majority. `FastPath` and `FastQueue` are for asynchronous workers, with one event per commit.
+`NoNetwork` knows every protocol. Every event of `FullSimulation` that can change the trace occurs there, too, at the
+same time and in the same order, so that both give the same trace to the last bit, in a fraction of the time. Events of
+the present time never enter the heap, and timeouts of jobs that were stopped leave it when they are the majority.
+`FastPath` and `FastQueue` are for asynchronous workers, with one event per commit.
 """
 
 from array import array

@@ -42,17 +42,17 @@ class Purpose(enum.IntEnum):
     REGION = 12
 
 
-def stream(seed: int, worker: int, purpose: Purpose | None = None, place: int = 0) -> np.random.Generator:
-    """Return the stream of a worker's compute times, or for a purpose, of which `place` distinguishes several."""
-    key = (worker,) if purpose is None else (worker, purpose, place)
+def stream(seed: int, worker: int, purpose: Purpose | None = None, index: int = 0) -> np.random.Generator:
+    """Return the stream of a worker's compute times, or for a purpose, of which `index` distinguishes several."""
+    key = (worker,) if purpose is None else (worker, purpose, index)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def draw_delays(
-    clock: Clock, law: Delay, seed: int, worker: int, purpose: Purpose | None = None, place: int = 0
+    clock: Clock, law: Delay, seed: int, worker: int, purpose: Purpose | None = None, index: int = 0
 ) -> Iterator[float]:
     """Yield one worker's delays without end, from the stream of these arguments."""
-    law, generator, size = from_start(law), stream(seed, worker, purpose, place), _FIRST_BLOCK
+    law, generator, size = from_start(law), stream(seed, worker, purpose, index), _FIRST_BLOCK
     while True:
         block = array("d", _draw_block(law, generator, size, worker).tobytes())  # a list takes four times the memory
         good = _usable(block)
@@ -89,17 +89,17 @@ class ComputeDelays:
 
     def next(self, worker: int) -> float:
         """Return the worker's next delay, or raise as `draw_delays` does."""
-        place = self._used[worker]
-        if place < _FIRST_BLOCK:
-            self._used[worker] = place + 1
-            return self._first[worker * _FIRST_BLOCK + place]
+        index = self._used[worker]
+        if index < _FIRST_BLOCK:
+            self._used[worker] = index + 1
+            return self._first[worker * _FIRST_BLOCK + index]
         later = self._later.get(worker)
         if later is None:
             later = self._later[worker] = self._from(worker, _FIRST_BLOCK)
         return later()
 
-    def _from(self, worker: int, place: int) -> Callable[[], float]:
-        return islice(draw_delays(self._clock, self._laws[worker], self._seed, worker), place, None).__next__
+    def _from(self, worker: int, index: int) -> Callable[[], float]:
+        return islice(draw_delays(self._clock, self._laws[worker], self._seed, worker), index, None).__next__
 
 
 def _draw_block(law: Delay, generator: np.random.Generator, size: int, worker: int) -> FloatArray:

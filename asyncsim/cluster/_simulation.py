@@ -13,7 +13,7 @@ import numpy as np
 from asyncsim import _memory as memory
 from asyncsim._checks import brief, require_count, require_integer, require_positive
 from asyncsim.cluster._events import Report, run_until
-from asyncsim.cluster._full import Full
+from asyncsim.cluster._full import FullSimulation
 from asyncsim.cluster._model import Cluster, Network
 from asyncsim.cluster._no_network import FastPath, FastQueue, NoNetwork
 from asyncsim.components._checked import checked
@@ -123,7 +123,7 @@ def simulate(
     return trace
 
 
-def _choose_simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Full:
+def _choose_simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | FullSimulation:
     """Return the fastest simulation that suits the cluster."""
     require_message_size(cluster.network)
     require_workers(cluster)
@@ -131,7 +131,7 @@ def _choose_simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Fu
         return FastPath(cluster, seed)
     if cluster.takes_fast_queue:
         return FastQueue(cluster, seed)
-    return NoNetwork(cluster, seed) if cluster.has_no_network else Full(cluster, seed)
+    return NoNetwork(cluster, seed) if cluster.has_no_network else FullSimulation(cluster, seed)
 
 
 def require_message_size(network: Network) -> None:
@@ -144,7 +144,10 @@ def require_message_size(network: Network) -> None:
 
 
 def run(
-    simulation: FastPath | NoNetwork | Full, commits: int | None, seconds: float | None, report: Report | None = None
+    simulation: FastPath | NoNetwork | FullSimulation,
+    commits: int | None,
+    seconds: float | None,
+    report: Report | None = None,
 ) -> Trace:
     """Run a simulation for some commits or seconds, of which one is None (see `simulate`), and return its trace."""
     cluster = simulation.cluster

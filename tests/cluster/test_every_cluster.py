@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asyncsim.cluster import Cluster, Server, protocols, simulate
 from asyncsim.cluster import _events as events
-from asyncsim.cluster._full import Full
+from asyncsim.cluster._full import FullSimulation
 from asyncsim.cluster._no_network import FastQueue, NoNetwork
 from asyncsim.cluster._simulation import run
 from asyncsim.delays import Constant, Empirical, Exponential
@@ -85,7 +85,7 @@ def test_a_longer_run_begins_with_the_shorter_and_a_saved_one_is_unchanged(tmp_p
 def test_the_fast_path_agrees_with_the_full_simulation(workers, law, seed):
     cluster = Cluster(workers, law)
     assert cluster.takes_fast_path
-    fast, full = simulate(cluster, commits=50, seed=seed), run(Full(cluster, seed), 50, None)
+    fast, full = simulate(cluster, commits=50, seed=seed), run(FullSimulation(cluster, seed), 50, None)
     assert_equal(fast, full, COMMIT_COLUMNS)
     order = np.argsort(full.unfinished.worker)
     np.testing.assert_array_equal(fast.unfinished.read_time, full.unfinished.read_time[order])
@@ -140,7 +140,7 @@ def test_every_event_is_that_of_the_full_simulation(way, data, workers, seed, co
         assert cluster.has_no_network
     much = (data.draw(st.integers(1, 60)), None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
     with mock.patch.multiple(events, MOST_IDLE_EVENTS=500, REPORT_EVERY=data.draw(st.sampled_from([1, 7, 1000]))):
-        found, expected = outcome(way(cluster, seed), *much), outcome(Full(cluster, seed), *much)
+        found, expected = outcome(way(cluster, seed), *much), outcome(FullSimulation(cluster, seed), *much)
     if isinstance(expected, str):
         assert found == expected
     else:

@@ -8,7 +8,7 @@ import pytest
 
 from asyncsim import _memory as memory
 from asyncsim.cluster import Cluster, Network, Server, protocols, simulate
-from asyncsim.cluster._full import Full
+from asyncsim.cluster._full import FullSimulation
 from asyncsim.cluster._simulation import BYTES_PER_COMMIT, BYTES_PER_WORKER, expected_seconds, run
 from asyncsim.delays import Constant, Exponential, Gamma
 
@@ -89,6 +89,6 @@ def test_more_starting_events_than_patience_are_no_standstill(cluster, how_long)
 def test_workers_that_draw_much_go_on_in_their_own_stream():
     """Only the first delays of a worker are kept; its generator is made again when they are used up."""
     cluster = Cluster(3, [Exponential(1.0), Exponential(100.0), Exponential(0.1)])
-    brief, full = simulate(cluster, commits=3000), run(Full(cluster, 0), 3000, None)
+    brief, full = simulate(cluster, commits=3000), run(FullSimulation(cluster, 0), 3000, None)
     np.testing.assert_array_equal(brief.commit_time, full.commit_time)
     np.testing.assert_array_equal(brief.worker, full.worker)
