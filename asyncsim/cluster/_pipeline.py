@@ -37,7 +37,7 @@ from asyncsim.cluster._random_streams import Purpose, draw_delays
 from asyncsim.components._checked import Checked
 from asyncsim.delays import Delay, scaled
 from asyncsim.delays._law import require_law
-from asyncsim.delays._per_worker import ZERO, expand, is_zero, require_busy
+from asyncsim.delays._per_worker import ZERO, expand, is_zero, require_positive_laws
 from asyncsim.trace import Trace, Unfinished
 
 ASYNCHRONOUS = ("pipedream", "concurrent")
@@ -114,7 +114,7 @@ class Pipeline(Checked):
         """Refuse laws and numbers that do not fit the stages or the schedule."""
         for name in ("forward", "backward"):
             if name == "forward" or self.backward is not None:
-                object.__setattr__(self, name, require_busy(name, getattr(self, name), self.stages, "stage"))
+                object.__setattr__(self, name, require_positive_laws(name, getattr(self, name), self.stages, "stage"))
         require_one_of("schedule", self.schedule, choices=SCHEDULES)
         batched = (DOUBLE_BUFFERED, *SYNCHRONOUS)
         for name, schedules in (("micro_batches", batched), ("in_flight", ("concurrent",))):

@@ -1,4 +1,4 @@
-"""One law for all workers, or one law per worker: how such an argument is checked, expanded and grouped."""
+"""Arguments that are one law for all workers, or one law per worker: their checks, their expansion and their groups."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -44,7 +44,7 @@ def require_one_per_worker(name: str, laws: Any, workers: int, each: str = "work
         )
 
 
-def require_busy(name: str, laws: Any, count: int, each: str) -> Any:
+def require_positive_laws(name: str, laws: Any, count: int, each: str) -> Any:
     """Return one law for all stages or slots, or a tuple of one law for each, and refuse laws that are always 0."""
     laws = require_laws(name, laws)
     require_one_per_worker(name, laws, count, each)
@@ -77,14 +77,14 @@ def counted_laws(compute: Delay | Sequence[Delay], workers: int) -> list[tuple[D
 
 def distinct(laws: Iterable[Law]) -> list[tuple[Law, int]]:
     """Return the different laws, in the order of their first worker, each with its number of workers."""
-    same: dict[object, list[Law]] = {}
+    by_key: dict[object, list[Law]] = {}
     for law in laws:
-        same.setdefault(_key_of(law), []).append(law)
-    return [(alike[0], len(alike)) for alike in same.values()]
+        by_key.setdefault(_equality_key(law), []).append(law)
+    return [(equal[0], len(equal)) for equal in by_key.values()]
 
 
-def _key_of(law: Any) -> object:
-    """Return the law, or what stands for one without a hash, which equals only itself."""
+def _equality_key(law: Any) -> object:
+    """Return a key that equal laws share: the law itself, or the identity of one without a hash."""
     try:
         hash(law)
     except TypeError:
@@ -115,7 +115,8 @@ class Group(NamedTuple):
 
 def groups(compute: Delay | Sequence[Delay], workers: int) -> tuple[Group, ...]:
     """Return the distinct laws of asynchronous workers that are always busy, in the order of their first worker."""
-    counted = counted_laws(compute, workers)
-    rates = [1 / require_mean(law) for law, _ in counted]
-    total = sum(rate * count for rate, (_, count) in zip(rates, counted, strict=True))
-    return tuple(Group(law, count, rate / total) for rate, (law, count) in zip(rates, counted, strict=True))
+    laws = counted_laws(compute, workers)
+    # A worker that is always busy commits once per mean time, so its share of the commits is that of its rate.
+    rates = [1 / require_mean(law) for law, _ in laws]
+    total = sum(rate * count for rate, (_, count) in zip(rates, laws, strict=True))
+    return tuple(Group(law, count, rate / total) for rate, (law, count) in zip(rates, laws, strict=True))

@@ -11,10 +11,10 @@ import numpy as np
 
 from asyncsim._checks import brief, require_count, require_integer, require_not_negative, require_positive
 from asyncsim.components._checked import checked
-from asyncsim.delays import _law as scaling
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._gamma import Gamma
 from asyncsim.delays._law import Delay, FloatArray
+from asyncsim.delays._law import scaled as scale_law
 from asyncsim.delays._per_worker import Law, require_laws, require_mean
 from asyncsim.delays._speed import VariableSpeed
 
@@ -48,7 +48,7 @@ def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:
     """
     if np.ndim(factors) != 1:
         raise ValueError(f"`factors` must be a sequence; got {brief(factors)}. Give one factor per worker.")
-    return tuple(scaling.scaled(law, factor) for factor in np.asarray(factors).tolist())
+    return tuple(scale_law(law, factor) for factor in np.asarray(factors).tolist())
 
 
 @checked
@@ -64,7 +64,7 @@ def linear(law: Law, workers: _Workers) -> tuple[Law, ...]:
         >>> [law.mean for law in linear(Constant(2.0), workers=3)]
         [2.0, 4.0, 6.0]
     """
-    return scaled(law, _places(workers))
+    return scaled(law, _ranks(workers))
 
 
 @checked
@@ -78,7 +78,7 @@ def square_root(law: Law, workers: _Workers) -> tuple[Law, ...]:
         >>> [law.mean for law in square_root(Constant(1.0), workers=4)][::3]
         [1.0, 2.0]
     """
-    return scaled(law, np.sqrt(_places(workers)))
+    return scaled(law, np.sqrt(_ranks(workers)))
 
 
 @checked
@@ -96,12 +96,12 @@ def two_classes(law: Law, workers: _Workers, slow: _Slow, factor: _Factor) -> tu
         >>> [law.mean for law in two_classes(Constant(1.0), workers=3, slow=1, factor=5.0)]
         [1.0, 1.0, 5.0]
     """
-    places = _places(workers)
+    ranks = _ranks(workers)
     if slow > workers:
         raise ValueError(
             f"`slow` must be at most `workers`, {brief(workers)}; got {brief(slow)}. Make fewer of them slow."
         )
-    return scaled(law, np.where(places > workers - slow, factor, 1.0))
+    return scaled(law, np.where(ranks > workers - slow, factor, 1.0))
 
 
 @checked
@@ -130,7 +130,8 @@ def gamma_machines(
     """
     machines = Gamma(mean, machine_cv) if machine_cv else Constant(mean)
     generator = np.random.default_rng(seed)
-    means = machines.sample(generator, len(_places(workers)))
+    # The ranks refuse a number of workers that no array can hold.
+    means = machines.sample(generator, len(_ranks(workers)))
     return scaled(Gamma(1.0, task_cv) if task_cv else Constant(1.0), means)
 
 
@@ -168,6 +169,6 @@ def windows_by_speed(compute: Sequence[Delay | VariableSpeed], window: _Window) 
     return tuple(np.maximum(np.rint(window * (means.min() / means)), 1).astype(int).tolist())
 
 
-def _places(workers: int) -> FloatArray:
-    """Return 1 ... n."""
+def _ranks(workers: int) -> FloatArray:
+    """Return the numbers of the workers, 1 ... n, shape (workers,)."""
     return np.arange(1.0, 1 + workers)

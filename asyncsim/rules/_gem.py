@@ -95,28 +95,30 @@ class GEM(Momentum):
         return tree_zeros_like(params) if self.shared else ()
 
     def send(self, gradient: Params, state: Worker, view: View) -> Sent:
-        before = view.server if self.shared else state.moment
-        update, moment = accelerate(self.learning_rate, self.momentum, before, gradient)
+        old_moment = view.server if self.shared else state.moment
+        update, moment = accelerate(self.learning_rate, self.momentum, old_moment, gradient)
         proxy = jax.tree.map(lambda m: self.kappa * m, moment)  # κ·m, the velocity that is matched
         since = state.pulled if self.variant == "script" else view.read
         shift = jax.tree.map(jnp.subtract, view.pulled, since)
         if self.variant == "signed":
             message = jax.tree.map(jnp.subtract, proxy, shift)
+            # π is only recorded here: the update needs no division.
             pi = jax.tree.map(lambda u, d: jnp.where(d == 0, 0, u / jnp.where(d == 0, 1, d)), message, update)
         else:
             scaling = energy.clamped_scaling if self.variant == "script" else energy.scaling
             pi = scaling(moment, shift, update, self.kappa)
             message = as_precise(jax.tree.map(jnp.multiply, pi, update), update)
-        after = Worker(() if self.shared else moment, view.pulled if self.variant == "script" else ())
+        new_state = Worker(() if self.shared else moment, view.pulled if self.variant == "script" else ())
         info = Info(update=update, proxy=proxy, pi=pi)
-        return Sent({"scaled": message, "update": update} if self.shared else message, after, info)
+        return Sent({"scaled": message, "update": update} if self.shared else message, new_state, info)
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         """Add π·Δθ, and at a server that keeps the proxy, Δθ to its moment."""
+        # Where workers keep the proxy, the server's state is (), and so is its moment.
         scaled, update = (message["scaled"], message["update"]) if self.shared else (message, server)
         moment = jax.tree.map(lambda m, d: self.momentum * m + d, server, update)
         return jax.tree.map(jnp.add, central, scaled), moment
 
     def resume(self, central: Params, server: State, state: Worker, view: View) -> Params:
-        """Continue from the central variable, or from the value pulled before the commit as Algorithm 1 is printed."""
+        """Continue from the central variable, or as Algorithm 1 does from the value pulled before the commit."""
         return view.pulled if self.variant == "paper" else central

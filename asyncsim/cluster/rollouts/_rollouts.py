@@ -16,7 +16,7 @@ from asyncsim.cluster.rollouts._running import ROUNDING, Prompt, Running
 from asyncsim.components._component import Component
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
-from asyncsim.delays._per_worker import ZERO, is_zero, require_busy
+from asyncsim.delays._per_worker import ZERO, is_zero, require_positive_laws
 from asyncsim.trace import Trace
 
 BYTES = 60  # of one sample, at least
@@ -132,7 +132,7 @@ class Rollouts(Component):
 
     def check(self) -> None:
         """Refuse arguments that do not fit together."""
-        object.__setattr__(self, "generate", require_busy("generate", self.generate, self.slots, "slot"))
+        object.__setattr__(self, "generate", require_positive_laws("generate", self.generate, self.slots, "slot"))
         if self.refill == "group" and self.slots % self.group:
             remedy = "Use as many slots as fit whole groups, or refill='sample'."
             raise ValueError(
