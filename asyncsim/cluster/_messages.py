@@ -22,11 +22,13 @@ from asyncsim.delays._per_worker import is_zero
 from asyncsim.trace import Trace, Unfinished
 from asyncsim.trace._columns import NOW, Mixings
 
-COMPUTED, ARRIVED, ANSWERED, FREE = range(4)  # the events of an exchange: the worker has computed, and so on
-MIXING = {"event": np.int32, "before": np.int32, "time": float, "target": np.int32, "source": np.int32}
-MIXING |= {"weight": float, "own": bool, "source_version": np.int32}
-COMMIT = {"worker": np.int32, "read_version": np.int32, "version": np.int32}
-COMMIT |= dict.fromkeys(("read_time", "finish_time", "commit_time"), float)
+# The events of an exchange: its worker has computed, its model has arrived, the answer has arrived, its link is free.
+COMPUTED, ARRIVED, ANSWERED, FREE = range(4)
+# The columns of the rows below, with their types in the trace.
+MIXING_TYPES = {"event": np.int32, "before": np.int32, "time": float, "target": np.int32, "source": np.int32}
+MIXING_TYPES |= {"weight": float, "own": bool, "source_version": np.int32}
+COMMIT_TYPES = {"worker": np.int32, "read_version": np.int32, "version": np.int32}
+COMMIT_TYPES |= dict.fromkeys(("read_time", "finish_time", "commit_time"), float)
 
 
 class Links:
@@ -38,7 +40,7 @@ class Links:
             None if is_zero(law) else draw_delays(clock, law, seed, worker, Purpose.LATENCY).__next__
             for worker, law in enumerate(network.latencies(workers))
         ]
-        # When each link will have carried all that it was given, out and in.
+        # The times from which each link is free, out and in: each carries its messages one after another.
         self.free_out, self.free_in = [0.0] * workers, [0.0] * workers
 
     def latency(self, sender: int) -> float:
@@ -55,6 +57,7 @@ class Links:
 
     def transfers(self, target: NDArray[Any], source: NDArray[Any]) -> NDArray[np.float64]:
         """Return the seconds of messages that are sent together, whose senders and receivers share their links."""
+        # A link that is shared by k messages takes k times as long for each of them.
         sent, received = np.bincount(source, minlength=len(self.out)), np.bincount(target, minlength=len(self.into))
         latency = [self.latency(sender) for sender in source.tolist()] if any(self.latencies) else 0.0
         out, into = sent * np.array(self.out), received * np.array(self.into)
@@ -62,7 +65,7 @@ class Links:
 
 
 def columns_of(rows: array, types: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """Return the columns of rows that follow one another in an array."""
+    """Return the columns of rows that follow one another in an array of float64, which holds every int32 exactly."""
     columns = np.asarray(rows).reshape(-1, len(types)).T
     return {name: column.astype(kind) for (name, kind), column in zip(types.items(), columns, strict=True)}
 
@@ -104,11 +107,12 @@ class InTurn:
         self.links = Links(self, network, workers, seed)
         laws: Any = cluster.laws
         self.delays = ComputeDelays(self, laws, seed)
-        self.order = count().__next__
+        self.order = count().__next__  # Events of one time happen in the order in which they were scheduled.
         self.version, self.read_version = [0] * workers, [0] * workers
         self.read_time, self.finish_time = [0.0] * workers, [INFINITY] * workers
-        self.is_busy = [False] * workers  # with an exchange of its own
-        self.commits, self.mixed = array("d"), array("d")  # rows of `COMMIT` and `MIXING`, one after another
+        self.is_busy = [False] * workers  # whether an exchange that the worker began is under way
+        # Rows with the columns of `COMMIT_TYPES` and `MIXING_TYPES`, one after another.
+        self.commit_rows, self.mixing_rows = array("d"), array("d")
         self.commit_count, self.mixing_count = 0, 0
         # Time, order, kind and worker of an event, and its partner, the version that was sent, and that of the answer.
         self.heap: list[tuple[float, int, int, int, int, int, int]] = []
@@ -130,13 +134,13 @@ class InTurn:
                 return
             self.now, _, kind, worker, *message = heappop(self.heap)
             if kind == COMPUTED:
-                self._compute(worker)
+                self._on_computed(worker)
             elif kind == ARRIVED:
-                self._arrive(worker, *message)
+                self._on_arrival(worker, *message)
             elif kind == ANSWERED:
-                self._answer(worker, *message)
+                self._on_answer(worker, *message)
             else:
-                self._free(worker)
+                self._on_free(worker)
             if self.commit_count >= commits:
                 return
 
@@ -148,7 +152,7 @@ class InTurn:
         self.finish_time[worker] = INFINITY
         self._schedule(self.now + self.delays.next(worker), COMPUTED, worker)
 
-    def _compute(self, worker: int) -> None:
+    def _on_computed(self, worker: int) -> None:
         self.finish_time[worker] = self.now
         if self.waits:
             self._send(worker)
@@ -159,35 +163,40 @@ class InTurn:
         partner, self.is_busy[worker] = next(self.partners[worker]), True
         arrival = self.links.send(self.now, worker, partner)
         self._schedule(arrival, ARRIVED, worker, partner, self.version[worker])
-        if not self.answers:  # It may send the next model when this one has left.
+        # Without an answer to wait for, it may send the next model when this one has left.
+        if not self.answers:
             self._schedule(self.links.free_out[worker], FREE, worker)
 
-    def _arrive(self, worker: int, partner: int, sent: int, _: int) -> None:
+    def _on_arrival(self, worker: int, partner: int, sent: int, _: int) -> None:
+        # The partner answers with its model before the mixing, so that both take the mean of the same two models.
         answer = self.version[partner]
         self._mix(partner, (partner, NOW, 0.5), (worker, sent, 0.5))
         if self.answers:
             arrival = self.links.send(self.now, partner, worker)
             self._schedule(arrival, ANSWERED, worker, partner, sent, answer)
 
-    def _answer(self, worker: int, partner: int, sent: int, answer: int) -> None:
+    def _on_answer(self, worker: int, partner: int, sent: int, answer: int) -> None:
         if self.version[worker] == sent:
             self._mix(worker, (worker, NOW, 0.5), (partner, answer, 0.5), own=self.waits)
-        else:  # Others have changed it since. It moves by half of the difference that it saw, which keeps the mean.
+        else:
+            # Others have changed it since it sent. It moves by half of the difference of the two models that were
+            # exchanged, as its partner did in the other direction, so that the mean of all models stays.
             parts = (worker, NOW, 1.0), (worker, sent, -0.5), (partner, answer, 0.5)
             self._mix(worker, *parts, own=self.waits)
         if self.waits:
             self._commit(worker)
         else:
-            self._free(worker)
+            self._on_free(worker)
 
-    def _free(self, worker: int) -> None:
+    def _on_free(self, worker: int) -> None:
         self.is_busy[worker] = False
-        if self.finish_time[worker] < INFINITY:  # Its gradient has waited for this.
+        # A gradient that was computed during the exchange has waited for its end.
+        if self.finish_time[worker] < INFINITY:
             self._commit(worker)
 
     def _commit(self, worker: int) -> None:
         versions = self.read_version[worker], self.version[worker]
-        self.commits.extend((worker, *versions, self.read_time[worker], self.finish_time[worker], self.now))
+        self.commit_rows.extend((worker, *versions, self.read_time[worker], self.finish_time[worker], self.now))
         self.commit_count += 1
         self.version[worker] += 1
         if not self.waits:
@@ -196,20 +205,23 @@ class InTurn:
 
     def _mix(self, target: int, *sources: tuple[int, int, float], own: bool = False) -> None:
         for source, version, weight in sources:
-            self.mixed.extend((self.mixing_count, self.commit_count, self.now, target, source, weight, own, version))
+            row = (self.mixing_count, self.commit_count, self.now, target, source, weight, own, version)
+            self.mixing_rows.extend(row)
         self.mixing_count += 1
+        # A mixing that is a part of the next commit makes no version of its own.
         self.version[target] += not own
 
     def columns(self) -> Columns:
         """Return the columns of the trace so far."""
-        commits, mixed = columns_of(self.commits, COMMIT), columns_of(self.mixed, MIXING)
-        rest = Unfinished(
+        commits, mixings = columns_of(self.commit_rows, COMMIT_TYPES), columns_of(self.mixing_rows, MIXING_TYPES)
+        # Every worker has one more job under way.
+        unfinished = Unfinished(
             worker=np.arange(self.cluster.workers, dtype=np.int32),
             read_version=np.array(self.read_version, np.int32),
             read_time=np.array(self.read_time),
             finish_time=np.array(self.finish_time),
         )
-        return Columns(commits, rest, Mixings(**mixed))
+        return Columns(commits, unfinished, Mixings(**mixings))
 
 
 class RoundEnds(NamedTuple):
@@ -250,7 +262,7 @@ class InRounds:
         self.links = Links(self, network, cluster.workers, seed)
         laws: Any = cluster.laws
         self.delays = ComputeDelays(self, laws, seed)
-        self.begin = np.zeros(cluster.workers)
+        self.begin = np.zeros(cluster.workers)  # when each worker begins its next round
         self.rounds = list[tuple[NDArray[Any], ...]]()  # when they begin, finish, commit and end, and groups
         self.commit_count, self.later_commits = 0, np.zeros(0)  # commits up to now, and the times of later ones
         self.limit = 0.0, INFINITY  # of commits and seconds
@@ -281,6 +293,8 @@ class InRounds:
         target, source, _ = self.mixing(len(self.rounds))
         group = np.zeros(workers, np.int64)
         if self.in_groups:
+            # The rows are sorted, and each worker is a source of its own, so the last assignment to a target, which is
+            # its first row, is the least member of its group.
             group[target[::-1]] = source[::-1]
         target, source = target[target != source], source[target != source]
         arrival = (finish if self.adapt_first else begin)[source] + self.links.transfers(target, source)
@@ -296,14 +310,15 @@ class InRounds:
 
     def trace(self) -> tuple[Trace, RoundEnds]:
         """Return the trace of these rounds around a server, and their ends."""
-        workers, (most, seconds) = self.cluster.workers, self.limit
+        workers, (max_commits, seconds) = self.cluster.workers, self.limit
         columns = [np.array(column).ravel() for column in zip(*self.rounds, strict=True)]
         number, worker = np.divmod(np.arange(len(self.rounds) * workers), workers)
         order = np.lexsort((worker, number, columns[2]))
         number, worker = number[order], worker[order]
         begin, finish, commit, end, group = (column[order] for column in columns)
-        commit_count = int(min(most, np.searchsorted(commit, seconds, "right")))
-        last = commit[commit_count - 1] if most < INFINITY else seconds
+        # Rounds are simulated as a whole, so the last of them may go on beyond the end of the run.
+        commit_count = int(min(max_commits, np.searchsorted(commit, seconds, "right")))
+        last = commit[commit_count - 1] if max_commits < INFINITY else seconds
         rest = np.flatnonzero((np.arange(len(commit)) >= commit_count) & (begin <= last))
         trace = Trace(
             workers=workers,
