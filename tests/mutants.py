@@ -309,8 +309,8 @@ PLANTED = r"""
 + asynchronous=undisturbed and at_once and bool(trace.closes_step.all()),
 @ asyncsim/animation/_graph.py | tests/animation/test_graph.py -k distances
 = a mixing of a movie uses the values of today where a message brought older ones
-- value = now[source] if sent < 0 else values_sent[source, sent]
-+ value = now[source]
+- value = models[source] if sent < 0 else values_sent[source, sent]
++ value = models[source]
 @ asyncsim/animation/_graph.py | tests/animation/test_graph.py -k messages
 = the answer of a partner leaves when the worker has computed
 - departures[row] = answered if mixings.own[row] else

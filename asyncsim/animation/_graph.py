@@ -21,20 +21,21 @@ from asyncsim.workloads._batches import init_key
 Floats = NDArray[np.float64]
 Pairs = NDArray[np.bool_]
 
-BOW = 0.7  # of a torus's rows and columns, in about half the distances between them
-MANY = 1 / 3  # share of all pairs from which on a graph is drawn on a circle
-TURNS, COOLING = 300, 0.99  # of the springs
-MOST_FRAMES = 400  # of distances in a film
-MOST_NUMBERS = 10_000_000  # that the distances are computed from
-FLASH = 0.3  # of a typical job: how long an exchange is seen
-PULL = 0.14  # of an edge, by which an exchange draws its two ends together
+BOW = 0.7  # bend of a torus's rows and columns, as a multiple of about half the distance between them
+DENSE_SHARE = 1 / 3  # share of all pairs that are edges, from which a graph is drawn on a circle
+ITERATIONS, COOLING = 300, 0.99  # steps of the springs, and the factor by which the largest step shrinks in each
+MOST_FRAMES = 400  # frames of a film that have distances of their own
+MOST_NUMBERS = 10_000_000  # recorded numbers from which distances are computed: more take seconds
+FLASH = 0.3  # time for which an exchange is seen, as a share of a typical job
+PULL = 0.14  # share of an edge by which an exchange draws its two ends together
 
 
 @dataclass(frozen=True, eq=False)
 class GraphFilm:
     """The variables of a film's workers: where they are drawn, who mixes with whom when, and how far they are apart.
 
-    In a hierarchy (`_regions`) the servers of regions are the last workers, and one more place is the global server's.
+    The page has fields of the same names (`_page`, and `graph.js`, which computes the same as the methods below). In a
+    hierarchy (`_regions`) the servers of regions are the last workers, and one more place is the global server's.
     """
 
     places: Floats  # (workers, 2), within the unit circle, and that of a global server
@@ -62,33 +63,32 @@ class GraphFilm:
 
     def messages(self, now: float) -> list[tuple[int, int, float]]:
         """Return sender, receiver and the share of its way of every message under way at a tick."""
-        late = np.flatnonzero((self.first <= now) & (now < self.last))
+        under_way = np.flatnonzero((self.first <= now) & (now < self.last))
         return [
             (int(sender), int(receiver), float((now - self.first[event]) / (self.last[event] - self.first[event])))
-            for event in late
+            for event in under_way
             for sender, receiver in self.senders[self.kind[event]]
         ]
 
     def flashes(self, now: float, typical: float) -> list[tuple[int, int, float]]:
         """Return sender and receiver of every exchange a moment ago, and how recent that is, from 1 to 0."""
-        long = FLASH * typical
-        recent = range(*np.searchsorted(self.last, (now - long, now), side="right").tolist())
+        duration = FLASH * typical
+        recent = range(*np.searchsorted(self.last, (now - duration, now), side="right").tolist())
         return [
-            (int(sender), int(receiver), float(1 - (now - self.last[event]) / long))
+            (int(sender), int(receiver), float(1 - (now - self.last[event]) / duration))
             for event in recent
             for sender, receiver in self.senders[self.kind[event]]
         ]
 
     def places_at(self, now: float, typical: float) -> Floats:
         """Return the (workers, 2) places at a tick: an exchange draws both of its ends together for a moment."""
-        moved, pulls = self.places.copy(), np.zeros(len(self.places))
-        shift = np.zeros_like(moved)
+        shift, exchanges = np.zeros_like(self.places), np.zeros(len(self.places))
         for sender, receiver, strength in self.flashes(now, typical):
-            pull = 4 * strength * (1 - strength)
+            pull = 4 * strength * (1 - strength)  # from 0 to 1 and back to 0, while the strength falls from 1 to 0
             for one, other in ((sender, receiver), (receiver, sender)):
                 shift[one] += pull * (self.places[other] - self.places[one])
-                pulls[one] += 1
-        return moved + PULL * shift / np.maximum(pulls, 1)[:, None]
+                exchanges[one] += 1
+        return self.places + PULL * shift / np.maximum(exchanges, 1)[:, None]
 
     def distances(self, done: int) -> Floats | None:
         """Return the (workers,) distances from the mean model after some commits of the window, if they are known."""
@@ -105,19 +105,20 @@ def make_graph(trace: Trace, begin: float, end: float, per_second: float, rows: 
             "workers. Simulate a Cluster, a Gossip or a Hierarchy."
         )
     mixings = trace.mixings
-    apart = mixings.target != mixings.source
+    is_message = mixings.target != mixings.source
     pairs = np.zeros((trace.workers, trace.workers), bool)
-    pairs[mixings.target[apart], mixings.source[apart]] = True
+    pairs[mixings.target[is_message], mixings.source[is_message]] = True
     pairs |= pairs.T
     time = mixings.time
     starts = np.flatnonzero(np.diff(mixings.event, prepend=-1))
     starts = starts[(time[starts] >= begin) & (time[starts] <= end)]
     departure = _departures(trace)
+    # Most events are one of a few lists of pairs, so an event has the number of its list.
     kinds: dict[bytes, int] = {}
     lists, kind, first = [], [], []
     ends = np.append(np.flatnonzero(np.diff(mixings.event)) + 1, len(mixings))
     for start, stop in zip(starts, ends[np.searchsorted(ends, starts, side="right")], strict=True):
-        between = np.flatnonzero(apart[start:stop]) + start
+        between = np.flatnonzero(is_message[start:stop]) + start
         sent = np.unique(np.stack([mixings.source[between], mixings.target[between]], axis=1), axis=0).astype(np.int64)
         number = kinds.setdefault(sent.tobytes(), len(kinds))
         if number == len(lists):
@@ -173,6 +174,7 @@ def _departures(trace: Trace) -> Floats:
         place = int(np.searchsorted(sent[source], time, side="right"))
         departure = float(sent[source][place - 1]) if place else time
         answered = arrived.get((source, target), 0.0)
+        # A mixing that is a part of the next commit takes the answer, which left when the request had arrived.
         departures[row] = answered if mixings.own[row] else departure if waits else max(departure, answered)
         arrived[target, source] = time
     return departures
@@ -190,40 +192,40 @@ def distances_of(trace: Trace, run: Run, first: int, commits: int) -> tuple[NDAr
     if values.size > MOST_NUMBERS:
         return None
     initial = Packing.of(run.central).pack(run.workload.init(init_key(int(run.seed))))  # type: ignore[arg-type]
-    now = np.tile(np.asarray(initial, np.float64), (trace.workers, 1))
+    models = np.tile(np.asarray(initial, np.float64), (trace.workers, 1))
     frames = np.unique(np.linspace(0, last - first, min(MOST_FRAMES, last - first + 1)).round().astype(np.int64))
     mixings, version = trace.mixings, np.zeros(trace.workers, np.int64)
-    brought = mixings.source_version >= 0
-    sent_versions = set(zip(mixings.source[brought].tolist(), mixings.source_version[brought].tolist(), strict=True))
-    values_sent = {(worker, 0): now[worker].copy() for worker in range(trace.workers)}
+    is_dated = mixings.source_version >= 0
+    sent_versions = set(zip(mixings.source[is_dated].tolist(), mixings.source_version[is_dated].tolist(), strict=True))
+    values_sent = {(worker, 0): models[worker].copy() for worker in range(trace.workers)}
 
-    def change(worker: int, value: Floats, counts: bool) -> None:
-        now[worker] = value
+    def set_value(worker: int, value: Floats, counts: bool) -> None:
+        models[worker] = value
         version[worker] += counts
         if (key := (worker, int(version[worker]))) in sent_versions:
-            values_sent[key] = now[worker].copy()
+            values_sent[key] = models[worker].copy()
 
-    cuts = np.append(np.flatnonzero(np.diff(mixings.event, prepend=-1)), len(mixings)).tolist()
-    distances, event = [], 0
+    first_rows = np.append(np.flatnonzero(np.diff(mixings.event, prepend=-1)), len(mixings)).tolist()
+    frame_distances, event = [], 0
     for row in range(last + 1):
         if row - first in frames:
-            distances.append(np.linalg.norm(now - now.mean(0), axis=1))
+            frame_distances.append(np.linalg.norm(models - models.mean(0), axis=1))
         if row == last:
             break
-        while event + 1 < len(cuts) and mixings.before[cuts[event]] <= row:
+        while event + 1 < len(first_rows) and mixings.before[first_rows[event]] <= row:
             sums: dict[int, Any] = {}
             own: dict[int, bool] = {}
-            for k in range(cuts[event], cuts[event + 1]):
+            for k in range(first_rows[event], first_rows[event + 1]):
                 target, source, sent = (int(c[k]) for c in (mixings.target, mixings.source, mixings.source_version))
-                value = now[source] if sent < 0 else values_sent[source, sent]
+                value = models[source] if sent < 0 else values_sent[source, sent]
                 sums[target], own[target] = sums.get(target, 0.0) + mixings.weight[k] * value, bool(mixings.own[k])
             for target, value in sums.items():
-                change(target, value, counts=not own[target])
+                set_value(target, value, counts=not own[target])
             event += 1
-        change(int(trace.variable[row]), values[row], counts=True)
-    far = np.array(distances)
-    largest = float(far[np.isfinite(far)].max(initial=0.0))
-    return frames, np.nan_to_num(far / largest, nan=1.0, posinf=1.0) if largest else far
+        set_value(int(trace.variable[row]), values[row], counts=True)
+    distance = np.array(frame_distances)
+    largest = float(distance[np.isfinite(distance)].max(initial=0.0))
+    return frames, np.nan_to_num(distance / largest, nan=1.0, posinf=1.0) if largest else distance
 
 
 def lay_out(pairs: Pairs) -> Floats:
@@ -231,12 +233,14 @@ def lay_out(pairs: Pairs) -> Floats:
     workers, degree = len(pairs), pairs.sum(1)
     turn = 2 * np.pi * np.arange(workers) / workers
     circle = np.stack([np.sin(turn), np.cos(turn)], axis=1)
+    # A star has no edge that does not end at its hub.
     hub = int(degree.argmax())
     others = pairs.copy()
     others[hub] = others[:, hub] = False
     if workers > 3 and degree[hub] > 1 and not others.any():
         angle = 2 * np.pi * np.arange(workers - 1) / (workers - 1)
         return np.insert(np.stack([np.sin(angle), np.cos(angle)], axis=1), hub, 0.0, axis=0)
+    # The graph looks the same from every worker if it stays equal when all numbers move by one.
     is_circulant = bool((pairs == np.roll(pairs, (1, 1), axis=(0, 1))).all())
     grid = Torus().adjacency(workers)
     rows = next(rows for rows in range(int(workers**0.5), 0, -1) if workers % rows == 0)
@@ -248,7 +252,7 @@ def lay_out(pairs: Pairs) -> Floats:
         # Rows and columns are bowed, so that the edge between the two ends of one does not lie on the others.
         bowed = np.stack([x + BOW / rows * (1 - y**2), y + BOW / columns * (1 - x**2)], axis=1)
         return bowed / np.linalg.norm(bowed, axis=1).max()
-    if is_ring or is_circulant or degree.mean() >= MANY * (workers - 1):
+    if is_ring or is_circulant or degree.mean() >= DENSE_SHARE * (workers - 1):
         return circle
     return _relax(pairs, circle)
 
@@ -256,7 +260,7 @@ def lay_out(pairs: Pairs) -> Floats:
 def _relax(pairs: Pairs, places: Floats) -> Floats:
     """Return where springs along the edges pull workers that repel each other (Fruchterman and Reingold 1991)."""
     length, step = (np.pi / len(pairs)) ** 0.5, 0.1
-    for _ in range(TURNS):
+    for _ in range(ITERATIONS):
         apart = places[:, None] - places
         distance = np.maximum(np.linalg.norm(apart, axis=2), 1e-3)
         force = length**2 / distance**2 - np.where(pairs, distance / length, 0.0)

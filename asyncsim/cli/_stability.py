@@ -22,7 +22,7 @@ from asyncsim.reports import rollouts as systems
 from asyncsim.reports.outer import OUTER, OuterQuestion, outer_map, outer_report
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.scenario._tree import changed_cluster, cluster_settings
-from asyncsim.theory._parameters import WHERE, momentum_and_place
+from asyncsim.theory._parameters import WHERE, require_momentum
 from asyncsim.workloads import Bits
 
 HELP = """Predict the stable step sizes and the noise that remains, and compare with a simulation.
@@ -128,7 +128,7 @@ def stability_of(flags: Mapping[str, Any], progress: Progress) -> Report:
 def question_of(flags: Mapping[str, Any]) -> Question:
     """Return the cluster and the rule that the flags ask for: the usual ones with some fields changed."""
     values, changes = split(flags, RULE)
-    momentum, where = momentum_and_place(values["momentum"], values["where"])
+    momentum, where = require_momentum(values["momentum"], values["where"])
     for name in changes:
         # Such flags are parsed all the same, so that the error can name the command that knows them.
         if name in UNKNOWN_SETTINGS:

@@ -22,7 +22,7 @@ from asyncsim.files._json import to_plain
 from asyncsim.reports.replicates import Limit, mean_and_error, mean_on_grid
 from asyncsim.reports.staleness import warm_up_commits
 from asyncsim.rules import Rule
-from asyncsim.theory._parameters import momentum_and_place
+from asyncsim.theory._parameters import require_momentum
 from asyncsim.theory._phases import count_phases
 from asyncsim.trace import Trace
 from asyncsim.workloads import Quadratic
@@ -97,7 +97,7 @@ def stability_report(
     unit of the variance of a raw update's noise. Numbers that do not exist are None, and `note` says why theory has
     none.
     """
-    momentum, where = momentum_and_place(question.momentum, question.where)
+    momentum, where = require_momentum(question.momentum, question.where)
     require_workers(Cluster(question.workers, question.compute))
     question, rule = question._replace(momentum=momentum, where=where), momentum_rule(momentum, where)
     predicted, note = predict_limits(question)
@@ -160,7 +160,7 @@ def limits_map(question: Question, progress: Progress | None = None) -> tuple[An
 
 def momentum_rule(momentum: float = 0.0, where: str = "none") -> MakeRule:
     """Return the rule that `theory.stability_limit` describes, as a function of the step size."""
-    momentum, where = momentum_and_place(momentum, where)
+    momentum, where = require_momentum(momentum, where)
     if where == "none":
         return rules.Downpour
     return partial(rules.MomentumSGD if where == "worker" else rules.HeavyBall, momentum=momentum)

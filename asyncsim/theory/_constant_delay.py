@@ -11,7 +11,7 @@ from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import require_size, root_between
-from asyncsim.theory._parameters import Kappa, Momentum, Where, Workers, momentum_and_place, require_whole
+from asyncsim.theory._parameters import Kappa, Momentum, Where, Workers, require_momentum, require_whole
 
 DelayCount = Annotated[int, require_whole, "n workers in turn have the delay n - 1."]
 Gap = Annotated[int, require_whole, "Count the commits of others between pull and commit."]
@@ -44,7 +44,7 @@ def constant_delay_limit(delay: DelayCount, momentum: Momentum = 0.0, where: Whe
         Levin and May 1976, "A note on difference-delay equations". Kuruklis 1994, "The asymptotic stability of
         x_{n+1} - a x_n + b x_{n-k} = 0".
     """
-    momentum, where = momentum_and_place(momentum, where)
+    momentum, where = require_momentum(momentum, where)
     if delay == 0:
         return 2 * (1 + momentum)
     if where == "none":
@@ -153,7 +153,7 @@ def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: Momentum = 0.
         >>> round(constant_delay_rate(0.25, delay=1), 6)
         0.5
     """
-    momentum, where = momentum_and_place(momentum, where)
+    momentum, where = require_momentum(momentum, where)
     return float(np.abs(np.linalg.eigvals(_companion(kappa, delay, momentum, where)[0])).max())
 
 
@@ -196,7 +196,7 @@ def constant_delay_moments(
         Küchler and Mensch 1992, "Langevin's stochastic differential equation extended by a time-delayed term", for
         the analogue in continuous time.
     """
-    momentum, where = momentum_and_place(momentum, where)
+    momentum, where = require_momentum(momentum, where)
     limit = constant_delay_limit(delay, momentum, where)
     if kappa >= limit:
         return math.inf, math.inf

@@ -11,7 +11,10 @@ from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import one_law_per_worker
 from asyncsim.theory._numerics import TURN, require_finite, require_size
-from asyncsim.theory._parameters import Commits, K, Kappa, Momentum, Where, Workers, momentum_and_place, require_k
+from asyncsim.theory._parameters import Commits, K, Kappa, Momentum, Where, Workers, require_k, require_momentum
+
+DIVERGES = "The mean diverges: use a smaller step or fewer commits."
+MASS_TOLERANCE = 1e-6  # deviation from 1 of the sum of a distribution, whose tail may have been cut off
 
 
 @checked
@@ -90,19 +93,20 @@ def expected_path(
         >>> expected_path(lambda x: x, 1.0, workers=2, learning_rate=0.5, commits=3).tolist()
         [1.0, 0.5, 0.125, -0.09375]
     """
-    momentum, where = momentum_and_place(momentum, where)
-    carried = implicit_momentum(workers, k, momentum if where == "worker" else 0.0)
+    momentum, where = require_momentum(momentum, where)
+    decay = implicit_momentum(workers, k, momentum if where == "worker" else 0.0)
     server_momentum = momentum if where == "server" else 0.0
     x = np.asarray(checks.require_all_finite("start", start), float)
     _require_steps(commits, x.size)
     path, velocity = [x], np.zeros_like(x)
     message = -learning_rate * np.asarray(gradient(x), float)
+    # An overflow is refused below as a divergence, with a remedy.
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(commits):
             velocity = server_momentum * velocity + message
             x = x + velocity
             path.append(x)
-            message = carried * message - learning_rate * k / workers * np.asarray(gradient(x), float)
+            message = decay * message - learning_rate * k / workers * np.asarray(gradient(x), float)
     return require_finite(f"`learning_rate` = {learning_rate:g}", np.stack(path), DIVERGES)
 
 
@@ -145,14 +149,10 @@ def expected_quadratic_path(
     path = [x]
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(commits):
-            moved = x - kappa * read  # the next x, for each worker that may commit
-            x, read = float(share @ moved), (1 - share) * read + share * moved
+            next_x = x - kappa * read  # (workers,) the next x, by the worker that commits
+            x, read = float(share @ next_x), (1 - share) * read + share * next_x
             path.append(x)
     return require_finite(f"`kappa` = {kappa:g}", np.array(path), DIVERGES)
-
-
-DIVERGES = "The mean diverges: use a smaller step or fewer commits."
-MASS_TOLERANCE = 1e-6  # how far the sum of a distribution may be from 1 (a tail that was cut off)
 
 
 @checked
@@ -204,7 +204,7 @@ def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
     """
     q = _distribution(pmf)
     require_size(f"`pmf` of {len(q)} probabilities", float(len(q)) ** 2, "Cut off its tail.")
-    coefficients = np.append(1.0, kappa * q)
+    coefficients = np.append(1.0, kappa * q)  # of z^{m+1}, z^m, …, 1
     coefficients[1] -= 1
     return float(np.abs(np.roots(coefficients)).max(initial=0.0))
 

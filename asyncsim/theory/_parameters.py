@@ -67,7 +67,7 @@ def require_k(k: int, workers: int) -> None:
         )
 
 
-def momentum_and_place(momentum: float, where: str) -> tuple[float, str]:
+def require_momentum(momentum: float, where: str) -> tuple[float, str]:
     """Check the momentum, and return it with the place where it is kept, "none" if it is zero."""
     momentum = fraction("momentum", momentum)
     checks.require_one_of("where", where, choices=WHERE)

@@ -27,8 +27,8 @@ from asyncsim.theory._parameters import (
     Momentum,
     Where,
     Workers,
-    momentum_and_place,
     require_k,
+    require_momentum,
     require_scale_or_zero,
 )
 from asyncsim.theory._phases import IntArray, configurations, count_phases, in_turn, number_of, phases_of
@@ -73,7 +73,7 @@ def stability_limit(
         0.0881
     """
     laws = tuple(counted_laws(compute, workers))
-    momentum, where = momentum_and_place(momentum, where)
+    momentum, where = require_momentum(momentum, where)
     if in_turn(laws):
         return constant_delay_limit(workers - 1, momentum, where)
     return moment_system(laws, momentum, where).limit
@@ -135,7 +135,7 @@ def _variance_and_energy(
 ) -> tuple[float, float]:
     """Return `noise_floor` and `kinetic_energy`, which are moments of the same system."""
     laws = tuple(counted_laws(compute, workers))
-    momentum, where = momentum_and_place(momentum, where)
+    momentum, where = require_momentum(momentum, where)
     if in_turn(laws):
         return constant_delay_moments(kappa, workers - 1, momentum, where)
     system = moment_system(laws, momentum, where)

@@ -40,7 +40,7 @@ from asyncsim.study.table import (
 QUARTILES = {"lower_quartile": "lower", "median": "median", "upper_quartile": "upper"}  # column -> its head
 MOST_CHOSEN = 4  # values of a field in a line
 MOST_PRINTED = 40  # rows of a table in a terminal
-STATES = {FAILURE: "failed", RUNNING: "still running", MISSING: "missing"}  # state -> its name in a sentence
+STATE_WORDS = {FAILURE: "failed", RUNNING: "still running", MISSING: "missing"}  # state -> its name in a sentence
 
 
 # The argument of all commands on a store: its folder, or a tag of it.
@@ -78,7 +78,7 @@ WHERE_OPTION = click.Option(
 ANY_LENGTH = click.Option(["--any-length"], is_flag=True, help="Compare runs of different length with each other.")
 
 
-def table_in(
+def read_table(
     store: Store, where: Sequence[str] = (), power: Power | None = None, price: Price | None = None
 ) -> SweepTable:
     """Return the table of all scenarios that sweeps of a store had, of those that satisfy some conditions."""
@@ -91,11 +91,11 @@ def table_in(
             rows = [row for row, value in enumerate(values_in(table[each.field])) if each.holds({each.field: value})]
             if not rows:
                 raise ValueError(f"`--where` {each.field!r} has this value in none of {table.rows:,} runs.")
-            table = rows_of(table, rows)
+            table = select_rows(table, rows)
     return table
 
 
-def rows_of(table: SweepTable, rows: Any) -> SweepTable:
+def select_rows(table: SweepTable, rows: Any) -> SweepTable:
     """Return some rows of a table, with the fields in which they differ."""
     columns = {name: column[rows] for name, column in table.items()}
     return SweepTable(columns, [name for name in table.fields if len(distinct(columns[name])) > 1])
@@ -105,14 +105,14 @@ def show_settings(table: SweepTable, by: str = "final_loss") -> None:
     """Print a row for each setting: quartiles over the seeds."""
     settings = medians(table, by)
     echo(f"{metric(by).label.capitalize()}, quartiles over the seeds:")
-    fields = telling(settings)
+    fields = varying_fields(settings)
     rows = sorted(range(settings.rows), key=lambda row: [in_order(settings[name][row]) for name in settings.fields])
     print_rows({name: settings[name][rows] for name in (*fields, "runs", *QUARTILES)}, fields, by)
 
 
-def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
+def describe_best(table: SweepTable, by: str, largest: bool | None) -> str:
     """Return a line with the best setting of the runs that are done, or an empty text if none has a value."""
-    finished = rows_of(table, table[STATUS] == DONE)
+    finished = select_rows(table, table[STATUS] == DONE)
     with wrong_usage():
         require_numbers("--y", by, table)
         # A longer run ends lower, whatever its setting.
@@ -126,9 +126,9 @@ def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
     values = {name: chosen[name][0].item() for name in chosen.fields}
     setting = ", ".join(f"{spaced(name)} {cell(value)}" for name, value in values.items() if value not in ("", None))
     runs = int(chosen["runs"][0])
-    of = f", median of {counted(runs, 'run', ',')}" if runs > 1 else ""
+    source = f", median of {counted(runs, 'run', ',')}" if runs > 1 else ""
     where = f": {setting}" if setting else ""
-    return f"The {word} {metric(by).label} so far, {text(by, chosen['median'][0].item())}{of}{where}."
+    return f"The {word} {metric(by).label} so far, {text(by, chosen['median'][0].item())}{source}{where}."
 
 
 def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) -> None:
@@ -139,12 +139,11 @@ def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) 
     texts: list[str] = []
     for name, column in table.items():
         label = QUARTILES.get(name) or (spaced(name) if name in fields else metric(name).label)
-        of = cell if name in fields else partial(text, by if name in QUARTILES else name)
-        known_rows = is_done if name in METRICS else np.ones(rows, bool)
-        columns[label] = [
-            (of(value) if present else "") or ABSENT for value, present in zip(column.tolist(), known_rows, strict=True)
-        ]
-        columns[label] = columns[label][:MOST_PRINTED]
+        show_value = cell if name in fields else partial(text, by if name in QUARTILES else name)
+        is_measured = is_done if name in METRICS else np.ones(rows, bool)
+        values = zip(column.tolist(), is_measured, strict=True)
+        cells = [(show_value(value) if present else "") or ABSENT for value, present in values]
+        columns[label] = cells[:MOST_PRINTED]
         texts += [label] if column.dtype.kind not in "iuf" else []
     repeated = len(fields)
     if len(parts(columns)) > 1 and width_of(dict([*columns.items()][:repeated])) > width() / 2:
@@ -161,7 +160,7 @@ def as_records(table: SweepTable) -> dict[str, Any]:
     return {"fields": table.fields, "columns": {name: to_plain(column) for name, column in table.items()}}
 
 
-def showable(table: SweepTable, names: Sequence[str]) -> tuple[SweepTable, dict[str, int]]:
+def drop_incomplete(table: SweepTable, names: Sequence[str]) -> tuple[SweepTable, dict[str, int]]:
     """Return the runs that have all of these fields, which some rules lack, and field -> number of runs without it."""
     present = {name: has_value(table[name]) for name in names}
     complete = np.logical_and.reduce(list(present.values()))
@@ -170,19 +169,19 @@ def showable(table: SweepTable, names: Sequence[str]) -> tuple[SweepTable, dict[
     return SweepTable(columns, fields), {name: int((~has).sum()) for name, has in present.items() if not has.all()}
 
 
-def chosen_among(settings: SweepTable, axes: Sequence[str]) -> list[str]:
+def optimised_fields(settings: SweepTable, axes: Sequence[str]) -> list[str]:
     """Return the other fields of which a point of the picture has several values, so that the best of them is drawn."""
-    free = [name for name in settings.fields if name not in axes]
+    other_fields = [name for name in settings.fields if name not in axes]
     chosen: set[str] = set()
     for rows in rows_by(settings, axes).values():
-        values = {name: distinct(settings[name][rows]) for name in free}
-        # A field that only one of the rules has is no choice of its own: the rule is.
-        several = [name for name in free if len(values[name] - {None, ""}) > 1]
-        chosen.update(several or [name for name in free if len(values[name]) > 1])
-    return [name for name in free if name in chosen]
+        values = {name: distinct(settings[name][rows]) for name in other_fields}
+        # A field that only one of the rules has varies because the rule does, so it is not listed as a choice.
+        several = [name for name in other_fields if len(values[name] - {None, ""}) > 1]
+        chosen.update(several or [name for name in other_fields if len(values[name]) > 1])
+    return [name for name in other_fields if name in chosen]
 
 
-def chosen_values(points: SweepTable, name: str) -> str:
+def describe_choices(points: SweepTable, name: str) -> str:
     """Return the values of a field that are the best at some points."""
     # The most frequent choices come first, with the number of points at which each is the best.
     counts = Counter(cell(value) or ABSENT for value in points[name].tolist())
@@ -199,7 +198,7 @@ def has_value(column: np.ndarray) -> np.ndarray:
     return column != "" if column.dtype.kind == "U" else np.ones(len(column), bool)
 
 
-def unmeasured(table: SweepTable, y: str) -> dict[str, int]:
+def count_unmeasured(table: SweepTable, y: str) -> dict[str, int]:
     """Return the state of runs without a value -> their number. They count as the worst."""
     # A run may have no value because it diverged, failed, is not done, or does not measure it.
     without = ~has_value(table[y])
@@ -207,27 +206,27 @@ def unmeasured(table: SweepTable, y: str) -> dict[str, int]:
     done = states == DONE
     groups = {
         "diverged": done & diverged,
-        **{word: states == state for state, word in STATES.items()},
+        **{word: states == state for state, word in STATE_WORDS.items()},
         f"without {metric(y).label}": done & ~diverged,
     }
     return {words: int(which.sum()) for words, which in groups.items() if which.any()}
 
 
-def not_shown(lacking: Mapping[str, int], lost: Mapping[str, int]) -> str:
+def describe_omissions(incomplete: Mapping[str, int], unmeasured: Mapping[str, int]) -> str:
     """Return runs that are left out, and runs that count as worst, in words, or empty if there are neither."""
-    omitted = [f"{count:,} run{'s' * (count != 1)} without {spaced(name)} left out" for name, count in lacking.items()]
-    worst = " and ".join(f"{count:,} {words}" for words, count in lost.items())
+    omitted = [f"{counted(count, 'run', ',')} without {spaced(name)} left out" for name, count in incomplete.items()]
+    worst = " and ".join(f"{count:,} {words}" for words, count in unmeasured.items())
     return "; ".join([*omitted, *([f"{worst}, which counts as worst"] if worst else [])])
 
 
 def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
     """Count the runs of a sweep that are done, running, failed and missing, and say why some failed."""
-    table = table_in(store)
+    table = read_table(store)
     counts = {state: int((table[STATUS] == state).sum()) for state in (DONE, RUNNING, FAILURE, MISSING)}
     failed = [str(digest) for digest in table[DIGEST][table[STATUS] == FAILURE]]
     reasons = {digest: (store.read_failure(digest) or {}).get("reason") for digest in failed}
 
-    best_setting = "" if as_json else best_line(table, y, largest)
+    best_setting = "" if as_json else describe_best(table, y, largest)
 
     def show() -> None:
         print_table((), [(state, f"{count:,}") for state, count in counts.items()])
@@ -280,7 +279,7 @@ def show_table(
         raise click.UsageError("`--best` and `--baseline` need `--by FIELD`, the field whose values are compared.")
     if tex and as_json:
         raise click.UsageError("`--latex` and `--json` are two forms of one table. Leave one of them out.")
-    table = table_in(store, where, power, price)
+    table = read_table(store, where, power, price)
     if mean or by is not None or tex:
         show_means(table, csv, by, baseline, at_best, tex, y, largest, as_json)
         return
@@ -290,13 +289,13 @@ def show_table(
         if not as_json:
             return
 
-    best_setting = "" if as_json else best_line(table, y, largest)
+    best_setting = "" if as_json else describe_best(table, y, largest)
 
     def show() -> None:
         measured = [name for name in dict.fromkeys((y, *SHORT)) if any(map(partial(is_notable, name), table[name]))]
         lanes = [LANES] if LANES in table and LANES not in table.fields else []
         spent = [name for name in SPENT if name in table]
-        fields = telling(table)
+        fields = varying_fields(table)
         names = dict.fromkeys([*fields, *measured, *spent, *lanes, STATUS, DIGEST])
         print_rows({name: table[name] for name in names}, fields, y)
         if best_setting:
@@ -329,8 +328,8 @@ def show_means(
     if csv is not None:
         means.to_csv(csv)
         (say if as_json or tex else echo)(f"{counted(means.rows, 'row', ',')} in {csv}")
-    verdicts = [] if compared is None else [_verdict(row, telling(table)) for row in _dicts(compared)]
-    hidden = [] if by is None else implied(means, by)
+    verdicts = [] if compared is None else [_verdict(row, varying_fields(table)) for row in _row_dicts(compared)]
+    hidden = [] if by is None else implied_fields(means, by)
     if tex:
         columns = {name: values for name, values in means.items() if name not in hidden}
         echo(SweepTable(columns, means.fields).latex().rstrip("\n"))
@@ -345,7 +344,7 @@ def show_means(
             if name in ("diverged", "missing") and not columns[name].any():
                 continue
             label = spaced(name) if name in means.fields else metric(name).label
-            cells[label] = [mean_text(row, name) for row in _dicts(means)][:MOST_PRINTED]
+            cells[label] = [mean_text(row, name) for row in _row_dicts(means)][:MOST_PRINTED]
         echo("Means and standard errors over the seeds:")
         fields = [name for name in means.fields if name not in hidden]
         texts = [spaced(name) for name in fields if means[name].dtype.kind not in "iuf"]
@@ -359,20 +358,20 @@ def show_means(
     print_results(records, as_json, show)
 
 
-def implied(table: SweepTable, by: str) -> list[str]:
+def implied_fields(table: SweepTable, by: str) -> list[str]:
     """Return the fields that some settings lack and that have one value wherever `by` has one. They widen a table."""
     # An argument of one rule is empty for the others.
-    lacking = [name for name in table.fields if name != by and not has_value(table[name]).all()]
+    incomplete = [name for name in table.fields if name != by and not has_value(table[name]).all()]
     groups = rows_by(table, [by]).values()
-    return [name for name in lacking if all(len(distinct(table[name][rows])) == 1 for rows in groups)]
+    return [name for name in incomplete if all(len(distinct(table[name][rows])) == 1 for rows in groups)]
 
 
-def telling(table: SweepTable) -> list[str]:
+def varying_fields(table: SweepTable) -> list[str]:
     """Return the fields in which runs differ, without arguments of single rules that do not vary there."""
-    return [name for name in table.fields if "rule" not in table.fields or name not in implied(table, "rule")]
+    return [name for name in table.fields if "rule" not in table.fields or name not in implied_fields(table, "rule")]
 
 
-def _dicts(table: SweepTable) -> list[dict[str, Any]]:
+def _row_dicts(table: SweepTable) -> list[dict[str, Any]]:
     """Return the rows of a table."""
     columns = [column.tolist() for column in table.values()]
     return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -414,13 +413,13 @@ def plot(
     from asyncsim.plots._sweep import SIZE, draw_sweep_page
     from asyncsim.plots.style import save_png
 
-    table = table_in(store, where)
+    table = read_table(store, where)
     names = [name for text in by for name in text.split(",") if name]
     with wrong_usage():
         _require_axes(table, x, y, names, heat)
-        table, lacking = showable(table, [x, *names])
+        table, incomplete = drop_incomplete(table, [x, *names])
         _require_values(table, x, y, names)
-        lost = unmeasured(table, y)
+        unmeasured = count_unmeasured(table, y)
         larger = is_larger_better(y, largest)
         if not any_length:
             lengths = [name for name in LENGTHS if name in table.fields and name not in (x, *names)]
@@ -430,33 +429,34 @@ def plot(
     name = f"{y}_against_{'_'.join([x, *names])}"
     options = {"heat": heat, "where": "_".join(where), "any_length": any_length}
     changes = {key: value for key, value in options.items() if value}
-    place = out or str(store.path / f"{places.folder_name(name, changes, hash_of(changes))}.png")
+    path = out or str(store.path / f"{places.folder_name(name, changes, hash_of(changes))}.png")
 
     # Seeds may be missing at some points while a sweep goes on.
-    over = sorted({int(count) for count in settings["runs"]})
-    seeds = f"{over[0]:,}" if len(over) == 1 else f"{over[0]:,} to {over[-1]:,}"
-    notable = telling(settings)
-    free = [name for name in chosen_among(settings, [x, *names]) if name in notable]
+    run_counts = sorted({int(count) for count in settings["runs"]})
+    seeds = f"{run_counts[0]:,}" if len(run_counts) == 1 else f"{run_counts[0]:,} to {run_counts[-1]:,}"
+    notable = varying_fields(settings)
+    optimised = [name for name in optimised_fields(settings, [x, *names]) if name in notable]
     best_of = ""
-    if free:
-        values = ", ".join(chosen_values(points, name) for name in free)
-        best_of = f"best of {', '.join(map(spaced, free))}; chosen: {values}"
-        remedy = f"--by {free[0]} draws each of them, --where {free[0]}=VALUE one."
+    if optimised:
+        values = ", ".join(describe_choices(points, name) for name in optimised)
+        best_of = f"best of {', '.join(map(spaced, optimised))}; chosen: {values}"
+        remedy = f"--by {optimised[0]} draws each of them, --where {optimised[0]}=VALUE one."
         say(f"Note: each point is the {best_of}. {remedy}")
-    details = [f"{seeds} run{'s' * (over[-1] != 1)} at each point", best_of, not_shown(lacking, lost)]
+    omissions = describe_omissions(incomplete, unmeasured)
+    details = [f"{seeds} run{'s' * (run_counts[-1] != 1)} at each point", best_of, omissions]
     draw = partial(draw_sweep_page, settings=settings, x=x, y=y, by=names, heat=heat, largest=larger)
-    save_png(place, partial(draw, subtitle="; ".join(filter(None, details))), SIZE)
+    save_png(path, partial(draw, subtitle="; ".join(filter(None, details))), SIZE)
     # The table below the picture has a row for each line of the picture.
     per = [name for name in names if name in settings.fields]
     chosen = best(table, y, per=per, largest=larger, any_length=True)
     # The x axis ends in the picture as well, so its ends are news only where no other field was chosen.
-    at_edge = [not set(names).isdisjoint(free or [x]) for names in edges(settings, per, chosen)]
+    at_edge = [not set(names).isdisjoint(optimised or [x]) for names in edges(settings, per, chosen)]
     chosen = SweepTable({**chosen, "at_the_edge": np.array(at_edge)}, chosen.fields)
-    records = {"picture": place, "best": as_records(chosen), "left_out": lacking, "worst": lost}
-    records |= {"chosen": as_records(points)} if free else {}
+    records = {"picture": path, "best": as_records(chosen), "left_out": incomplete, "worst": unmeasured}
+    records |= {"chosen": as_records(points)} if optimised else {}
     fields = [name for name in chosen.fields if name in notable]
-    show = partial(_show_best, chosen, fields, y, larger, not_shown(lacking, lost))
-    print_results(records, as_json, show, f"Picture in {place}")
+    show = partial(_show_best, chosen, fields, y, larger, omissions)
+    print_results(records, as_json, show, f"Picture in {path}")
 
 
 def _show_best(chosen: SweepTable, fields: Sequence[str], y: str, larger: bool, remark: str) -> None:
@@ -489,7 +489,7 @@ def _require_values(table: SweepTable, x: str, y: str, names: Sequence[str]) -> 
             f"`--x` and `--by` must be fields that some run has together; none has {', '.join([x, *names])}."
         )
     if not has_value(table[y]).any():
-        states = ", ".join(f"{count:,} {words}" for words, count in unmeasured(table, y).items())
+        states = ", ".join(f"{count:,} {words}" for words, count in count_unmeasured(table, y).items())
         raise ValueError(f"`--y` {y!r} is not there in any of these {table.rows:,} runs: {states}.")
 
 
