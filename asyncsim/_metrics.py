@@ -37,11 +37,11 @@ METRICS = {
     "wall_seconds": Metric("wall seconds", "number", "s", None, "of the replay, with compilation"),
     "commits_per_second": Metric("commits per wall second", "number", "commits/s", None, "without compilation"),
 }
-SPENT = {  # where somebody gives the power or the prices of a cluster
+COST_METRICS = {  # where somebody gives the power or the prices of a cluster
     "joules": Metric("energy", "number", "J", False, "of workers, server and network"),
     "money": Metric("money", "number", "", False, "for machines and traffic"),
 }
-APART = {  # of several variables
+VARIABLE_METRICS = {  # of several variables
     "consensus_distance": Metric("consensus distance", "number", "", None, "(1/n) Σ |x_i - x̄|² of the models"),
     "output_distance": Metric("output distance", "number", "", None, "the same of their outputs, on the test data"),
     "worst_test_loss": Metric("worst test loss", "number", "", False, "of the worst of the models"),
@@ -56,8 +56,8 @@ _DIRECTIONS = {"accuracy": True, "loss": False, "perplexity": False, "error": Fa
 
 
 def metric(name: str) -> Metric:
-    """How a number is shown: one of a summary, or a metric of one's own, whose name says as much as it can."""
-    if name in (known := METRICS | SPENT | APART):
+    """Return how a number is shown: one of a summary, or a metric of one's own, whose name says as much as it can."""
+    if name in (known := METRICS | COST_METRICS | VARIABLE_METRICS):
         return known[name]
     directions = {better for word, better in _DIRECTIONS.items() if word in name.lower()}
     kind = "share" if "accuracy" in name.lower() else "number"
@@ -65,8 +65,8 @@ def metric(name: str) -> Metric:
     return Metric(spaced(name), kind, "", better, "by `evaluate` of the workload")
 
 
-def text(name: str, value: Any) -> str:
-    """The value of a number as a person reads it."""
+def metric_text(name: str, value: Any) -> str:
+    """Return the value of a number as a person reads it."""
     kind = metric(name).kind
     if value is None or value != value:
         return "no" if kind == "commit" else ABSENT
@@ -78,37 +78,39 @@ def text(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if kind == "share" and isinstance(value, float) and 0 <= value <= 1:
         return f"{value:.2%}"
-    return cell(value)
+    return field_text(value)
 
 
-def cell(value: Any) -> str:
-    """The value of a field of a scenario, or a dash for a number that does not exist."""
+def field_text(value: Any) -> str:
+    """Return the value of a field of a scenario, or a dash for a number that does not exist."""
     if value is None or value != value:
         return ABSENT
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
         kind = [str(value["kind"]).rpartition(".")[2]] if "kind" in value else []
-        return ", ".join([*kind, *(f"{spaced(key)} {cell(item)}" for key, item in value.items() if key != "kind")])
+        entries = (f"{spaced(key)} {field_text(item)}" for key, item in value.items() if key != "kind")
+        return ", ".join([*kind, *entries])
     if isinstance(value, (list, tuple)):
-        return ", ".join(f"({cell(item)})" if isinstance(item, Mapping) else cell(item) for item in value) or "none"
+        texts = (f"({field_text(item)})" if isinstance(item, Mapping) else field_text(item) for item in value)
+        return ", ".join(texts) or "none"
     return number(value) if isinstance(value, (int, float)) else str(value)
 
 
-def in_order(value: Any) -> tuple[bool, bool, Any]:
-    """A key that sorts numbers, then those that do not exist, then texts."""
+def sort_key(value: Any) -> tuple[bool, bool, Any]:
+    """Return a key that sorts numbers, then those that do not exist, then texts."""
     absent = value != value
     return isinstance(value, str), absent, 0.0 if absent else value
 
 
 def field_lines(values: Iterable[tuple[str, Any]], longest: int = LONGEST) -> list[tuple[str, str]]:
-    """(name, value) of fields, from their paths and values, without entries such as "network: Network"."""
-    lines = [(path.removesuffix(".number").removesuffix(".array"), cell(value)) for path, value in values]
+    """Return (name, value) of fields, from their paths and values, without entries such as "network: Network"."""
+    lines = [(path.removesuffix(".number").removesuffix(".array"), field_text(value)) for path, value in values]
     return [(name, truncate(text, longest)) for name, text in lines if name.rpartition(".")[2] != text.lower()]
 
 
 def number(value: float | None) -> str:
-    """The number with four digits, a whole number in full, or a dash for None and NaN."""
+    """Return a number with four digits, a whole number in full, or a dash for None and NaN."""
     if value is None or value != value:
         return ABSENT
     if isinstance(value, int):
@@ -117,22 +119,22 @@ def number(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share in percent, or a dash for None and NaN."""
+    """Return a share in percent, or a dash for None and NaN."""
     return ABSENT if value is None or value != value else f"{value:.2%}"
 
 
 def is_notable(name: str, value: Any) -> bool:
-    """Whether a table of many runs needs a column for this: some run has a value, or has diverged or is stuck."""
-    return text(name, value) not in (ABSENT, "no" if name in NOTABLE else "")
+    """Return whether a table of many runs needs a column for this: a run has a value, has diverged or is stuck."""
+    return metric_text(name, value) not in (ABSENT, "no" if name in NOTABLE else "")
 
 
 def own_metrics(summaries: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Names of the metrics of the workloads' `evaluate` besides test loss and test accuracy."""
+    """Return the names of the metrics of the workloads' `evaluate` besides test loss and test accuracy."""
     return list(dict.fromkeys(name for summary in summaries for name in summary if name not in METRICS))
 
 
 def spaced(name: str) -> str:
-    """A name in words."""
+    """Return a name in words."""
     return name.replace("_", " ")
 
 

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from asyncsim._checks import truncate
-from asyncsim._metrics import KEYS, cell, metric, spaced, text
+from asyncsim._metrics import KEYS, field_text, metric, metric_text, spaced
 from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import RUN, Command, echo
 from asyncsim.cli._output import json_option, print_columns, print_results
@@ -94,8 +94,8 @@ def print_contrast(
     names: Sequence[str], scenarios: Values, results: Values, same: int, verdicts: Sequence[str]
 ) -> None:
     """Print the fields in which the scenarios differ, the results, and paired differences over seeds."""
-    fields = {field: [cell(values[name]) for name in names] for field, values in scenarios.items()}
-    entries = {metric(key).label: [text(key, values[name]) for name in names] for key, values in results.items()}
+    fields = {field: [field_text(values[name]) for name in names] for field, values in scenarios.items()}
+    entries = {metric(key).label: [metric_text(key, values[name]) for name in names] for key, values in results.items()}
     for head, table in (("scenario", fields), ("result", entries)):
         if not table:
             echo(f"The {head}s are the same.\n")
@@ -123,7 +123,7 @@ def compared_over_seeds(runs: Mapping[str, RunInfo], scenarios: Values) -> list[
     for field in fields:
         # The name of a rule says what it is, and other values need the name of their field.
         head = "" if field == "rule" else f"{spaced(field.rpartition('.')[2])} "
-        parts = {name: f"{head}{cell(value)}" for name, value in scenarios[field].items()}
+        parts = {name: f"{head}{field_text(value)}" for name, value in scenarios[field].items()}
         longer = {name: f"{text}, {parts[name]}" if text else parts[name] for name, text in settings.items()}
         if len({*longer.values()}) > len({*settings.values()}):
             settings = longer

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from asyncsim._metrics import KEYS, NOTABLE, SHORT, is_notable, metric, own_metrics, text
+from asyncsim._metrics import KEYS, NOTABLE, SHORT, is_notable, metric, metric_text, own_metrics
 from asyncsim.cli._command import Checked, echo, printable, say
 from asyncsim.cli._streams import Closed
 from asyncsim.store._labels import refuse_stores
@@ -163,7 +163,7 @@ def width() -> int:
 def print_summary(summary: Mapping[str, Any]) -> None:
     """Print a line for each number of a run, with its meaning."""
     metrics = [(name, metric(name)) for name in (*KEYS, *own_metrics([summary]))]
-    rows = [(each.label, text(name, summary[name]), each.meaning) for name, each in metrics]
+    rows = [(each.label, metric_text(name, summary[name]), each.meaning) for name, each in metrics]
     # A narrow terminal has no room for the meanings.
     rows = rows if width() >= WIDTH else [row[:2] for row in rows]
     print_table((), rows, flush=range(3))
@@ -177,16 +177,16 @@ def print_comparison(summaries: Mapping[str, Mapping[str, Any]]) -> None:
         values = [summary.get(name) for summary in summaries.values()]
         # A column in which no run has news, such as "diverged", is left out.
         if any(is_notable(name, value) for value in values):
-            columns[metric(name).label] = [text(name, value) for value in values]
+            columns[metric(name).label] = [metric_text(name, value) for value in values]
     print_columns(columns, ["scenario", *(metric(name).label for name in NOTABLE)])
 
 
 def print_numbers(summary: Mapping[str, Any]) -> None:
     """Print lists of one length as the columns of a table, and single values as lines below it."""
     lists = {name: value for name, value in summary.items() if isinstance(value, list)}
-    columns = {metric(name).label: [text(name, item) for item in value] for name, value in lists.items()}
+    columns = {metric(name).label: [metric_text(name, item) for item in value] for name, value in lists.items()}
     if any(columns.values()):
         print_columns(columns)
     for name, value in summary.items():
         if name not in lists:
-            echo(f"{metric(name).label}: {text(name, value)}")
+            echo(f"{metric(name).label}: {metric_text(name, value)}")

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from asyncsim._checks import did_you_mean
-from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, text
+from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, metric_text
 from asyncsim.cli._command import RUN, Checked, Command, echo, say, wrong_usage
 from asyncsim.cli._output import (
     json_option,
@@ -177,7 +177,7 @@ def _plain(info: RunInfo, tag_names: Iterable[str]) -> dict[str, Any]:
 def _number(name: str, value: Any) -> str:
     # A summary that was changed by hand may hold anything.
     is_number = isinstance(value, (int, float)) and is_notable(name, value)
-    return text(name, value) if is_number else ""
+    return metric_text(name, value) if is_number else ""
 
 
 @click.command("show", cls=Command, params=[json_option("summary, scenario and origin")])

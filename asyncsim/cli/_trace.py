@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from asyncsim._checks import brief, did_you_mean, require_all_finite
-from asyncsim._metrics import ABSENT, SPENT, counted, metric, number, percent
+from asyncsim._metrics import ABSENT, COST_METRICS, counted, metric, number, percent
 from asyncsim.cli._command import Checked, Group, echo, suggestion, wrong_usage
 from asyncsim.cli._options import Whole
 from asyncsim.cli._output import json_option, print_results, print_table
@@ -106,7 +106,7 @@ def show_cost(costs: Cost, sizes_known: bool, trace: Trace) -> None:
     lines += [("bytes between workers", bytes_sent[0])] if on_graph else zip(BYTES, bytes_sent, strict=True)
     if costs.joules is not None:
         kilowatt_hours = number(costs.joules / JOULES_PER_KILOWATT_HOUR)
-        lines.append((SPENT["joules"].label, f"{number(costs.joules)} J, {kilowatt_hours} kWh"))
+        lines.append((COST_METRICS["joules"].label, f"{number(costs.joules)} J, {kilowatt_hours} kWh"))
     if costs.money is not None:
         lines.append((metric("money").label, number(costs.money)))
     print_table((), lines)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim._metrics import cell, in_order, metric, spaced, text
+from asyncsim._metrics import field_text, metric, metric_text, sort_key, spaced
 from asyncsim.plots._page import (
     draw_legend_beside,
     draw_title,
@@ -42,12 +42,12 @@ def draw_sweep(
         groups.setdefault(tuple(settings[name][place].item() for name in by), []).append(place)
     numeric = settings[x].dtype.kind in "iuf"
     positions = {value: place for place, value in enumerate(dict.fromkeys(settings[x].tolist()))}
-    for number, (group, places) in enumerate(sorted(groups.items(), key=lambda entry: tuple(map(in_order, entry[0])))):
+    for number, (group, places) in enumerate(sorted(groups.items(), key=lambda entry: tuple(map(sort_key, entry[0])))):
         rows = _best(settings, x, places, largest)
         rows = rows if numeric else sorted(rows, key=lambda row: positions[settings[x][row].item()])
         at = np.array([value if numeric else positions[value] for value in settings[x][rows].tolist()], float)
         low, middle, high = (settings[f][rows] for f in ("lower_quartile", "median", "upper_quartile"))
-        label = ", ".join(f"{spaced(name)} {cell(value)}" for name, value in zip(by, group, strict=True))
+        label = ", ".join(f"{spaced(name)} {field_text(value)}" for name, value in zip(by, group, strict=True))
         lines += ax.plot(at, middle, marker=MARKERS[number % len(MARKERS)], label=label or None)
         colour = lines[-1].get_color()
         ax.fill_between(at, low, np.where(np.isnan(high), middle, high), color=colour, alpha=0.18, linewidth=0)
@@ -70,7 +70,7 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import PercentFormatter
 
-    columns, rows = (sorted(dict.fromkeys(settings[name].tolist()), key=in_order) for name in (x, y))
+    columns, rows = (sorted(dict.fromkeys(settings[name].tolist()), key=sort_key) for name in (x, y))
     cells = np.full((len(rows), len(columns)), np.nan)
     tried = np.zeros(cells.shape, bool)
     for place, value in enumerate(settings["median"]):
@@ -81,14 +81,14 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest
     scores = cells[np.isfinite(cells)]
     logarithmic = scores.size > 0 and scores.min() > 0 and scores.max() >= SPREAD * scores.min()
     mesh = ax.pcolormesh(cells, cmap="viridis_r", norm=LogNorm() if logarithmic else None, edgecolors="white")
-    ax.set_xticks(np.arange(len(columns)) + 0.5, [*map(cell, columns)])
-    ax.set_yticks(np.arange(len(rows)) + 0.5, [*map(cell, rows)])
+    ax.set_xticks(np.arange(len(columns)) + 0.5, [*map(field_text, columns)])
+    ax.set_yticks(np.arange(len(rows)) + 0.5, [*map(field_text, rows)])
     for (row, column), value in np.ndenumerate(cells):
         lost = np.isnan(value)
         if tried[row, column] and (lost or cells.size <= 100):
             # Text on a dark cell is white.
             dark = not lost and np.asarray(mesh.norm(value)) > 0.55
-            words, color = ("×", GREY) if lost else (text(of, value), "white" if dark else "black")
+            words, color = ("×", GREY) if lost else (metric_text(of, value), "white" if dark else "black")
             ax.text(column + 0.5, row + 0.5, words, ha="center", va="center", size=8, color=color)
     if np.isnan(cells[tried]).any():
         remark(ax, f"×  {LOST}")
@@ -134,7 +134,7 @@ def _best(settings: Columns, x: str, places: Sequence[int], largest: bool) -> li
         value = settings[x][place].item()
         if value not in chosen or score[place] < score[chosen[value]]:
             chosen[value] = place
-    return [chosen[value] for value in sorted(chosen, key=in_order)]
+    return [chosen[value] for value in sorted(chosen, key=sort_key)]
 
 
 def _spread(ax: "Axes", values: np.ndarray) -> None:

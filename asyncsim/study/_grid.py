@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._metrics import METRICS, SPENT
+from asyncsim._metrics import COST_METRICS, METRICS
 from asyncsim.calibration._priors import Prior
 from asyncsim.components._checked import checked
 from asyncsim.components._parse import WHOLE
@@ -22,7 +22,7 @@ from asyncsim.scenario._scenario import Scenario, field_named
 from asyncsim.scenario._tree import STUDY_FIELDS
 
 # Names of columns that a table has anyway.
-RESERVED_COLUMNS = frozenset({*STUDY_FIELDS, *METRICS, *SPENT, LANES, "status", "digest", "reason", "runs"})
+RESERVED_COLUMNS = frozenset({*STUDY_FIELDS, *METRICS, *COST_METRICS, LANES, "status", "digest", "reason", "runs"})
 SEQUENCE_TYPES = (list, range, np.ndarray)  # types whose items are several values of a field. A tuple is one value.
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim._metrics import ABSENT, cell, metric, spaced
+from asyncsim._metrics import ABSENT, field_text, metric, spaced
 from asyncsim.study._columns import SEEDS, STATUS, column, require_numbers, rows_by, rows_in
 
 ERROR = "_error"  # end of the name of the column with the standard errors of another
@@ -83,10 +83,10 @@ def mean_text(row: Mapping[str, Any], name: str) -> str:
     """Write a cell of a table of means: a mean with its standard error, a count or the value of a field."""
     value = row[name]
     if name + ERROR not in row:
-        return cell(value) or ABSENT
+        return field_text(value) or ABSENT
     error = row[name + ERROR]
     if value != value or error != error:
-        return cell(value)
+        return field_text(value)
     return f"{rounded(value, error or abs(value))} ± {rounded(error, error)}"
 
 
@@ -105,7 +105,7 @@ def latex(table: Columns, fields: Sequence[str]) -> str:
 def _tex_cell(table: Columns, name: str, row: int) -> str:
     value = table[name][row].item()
     if name + ERROR not in table:
-        return _escaped(cell(value) or ABSENT)
+        return _escaped(field_text(value) or ABSENT)
     error = table[name + ERROR][row].item()
     if value != value:
         return "--"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._metrics import cell
+from asyncsim._metrics import field_text
 from asyncsim.components._checked import checked
 from asyncsim.scenario._tree import LENGTHS
 from asyncsim.study._columns import SEEDS, column, distinct, require_numbers, rows_by, values_in
@@ -71,7 +71,9 @@ def differences(
         table = at_best_settings(table, of, by, larger)
     names = [value for value in dict.fromkeys(values_in(table[of])) if value not in (None, "")]
     if len(names) < 2:
-        raise ValueError(f"`of` must be a field with two values or more; {of!r} has {', '.join(map(cell, names))}.")
+        raise ValueError(
+            f"`of` must be a field with two values or more; {of!r} has {', '.join(map(field_text, names))}."
+        )
     first = names[0] if baseline is None else _value_of(baseline, names)
     rows = [row for name in names if name != first for row in _differences(table, of, by, (first, name), larger)]
     matched = [name for name in fields if name != of and any(row[name] is not None for row in rows)]
@@ -116,7 +118,7 @@ def _differences(table: SweepTable, of: str, by: str, pair: tuple[Any, Any], lar
         row |= {of: pair[1], "baseline": pair[0], **_interval([measured[b] - measured[a] for a, b in pairs])}
         row |= {"pairs": len(pairs), "diverged": diverged, "baseline_diverged": of_baseline}
         row |= {"unpaired": len(runs.keys() ^ others_runs.keys()) + waiting, "also": ", ".join(also)}
-        table_rows.append({**row, "verdict": _verdict(row, cell(pair[1]), cell(pair[0]), larger)})
+        table_rows.append({**row, "verdict": _verdict(row, field_text(pair[1]), field_text(pair[0]), larger)})
     return table_rows
 
 
@@ -131,7 +133,7 @@ def _by_setting(table: SweepTable, of: str, matched: Sequence[str], rows: Sequen
         if (other := runs.setdefault(seed, row)) != row:
             differ = [n for n in table.fields if len(distinct(table[n][[row, other]])) > 1]
             raise ValueError(
-                f"`of` {cell(table[of][row].item())!r} has several runs of one seed, which differ in "
+                f"`of` {field_text(table[of][row].item())!r} has several runs of one seed, which differ in "
                 f"{', '.join(differ) or 'nothing'}. Select one of them (--where FIELD=VALUE), or compare each at its "
                 "best setting (--best; in Python, `at_best=True`)."
             )
@@ -174,5 +176,5 @@ def _verdict(row: dict[str, Any], name: str, baseline: str, larger: bool) -> str
 
 def _value_of(baseline: Any, names: Sequence[Any]) -> Any:
     """Return the value that is meant. The command line gives it as a text."""
-    by_text = {cell(name): name for name in names} | {str(name): name for name in names}
+    by_text = {field_text(name): name for name in names} | {str(name): name for name in names}
     return by_text[checks.require_one_of("baseline", str(baseline), choices=list(by_text))]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim._metrics import SHORT, is_notable, metric, text
+from asyncsim._metrics import SHORT, is_notable, metric, metric_text
 from asyncsim.engine import Run
 from asyncsim.engine import _run_file as run_file
 from asyncsim.files import _npz as npz
@@ -65,7 +65,7 @@ class Result:
     def __repr__(self) -> str:
         values = {key: self.summary.get(key) for key in SHORT}
         notable = [(key, value) for key, value in values.items() if value is not None and is_notable(key, value)]
-        numbers = [f"{metric(key).label} {text(key, value)}" for key, value in notable]
+        numbers = [f"{metric(key).label} {metric_text(key, value)}" for key, value in notable]
         location = [] if self.folder is None else [f"in {self.folder}"]
         study = repr(self.scenario) if self.scenario is not None else f"no scenario, because {self.reason.rstrip('.')}"
         return f"Result({'; '.join([study, *numbers, *location])})"

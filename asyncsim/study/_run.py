@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from asyncsim._metrics import counted, field_lines, metric, text
+from asyncsim._metrics import counted, field_lines, metric, metric_text
 from asyncsim.cluster import Cluster, Gossip
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._checked import checked
@@ -190,7 +190,7 @@ def write_html(result: Result, path: str | os.PathLike[str]) -> None:
     scenario = result.require_scenario()
     title, subtitle = headline(scenario)
     tables = {
-        "Summary": [(metric(name).label, text(name, value)) for name, value in result.summary.items()],
+        "Summary": [(metric(name).label, metric_text(name, value)) for name, value in result.summary.items()],
         "Scenario": field_lines(flat(scenario.describe()), LONGEST),
     }
     predicted = predicted_staleness(scenario, result.trace)

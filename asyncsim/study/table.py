@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._metrics import KEYS, SPENT, cell, in_order, metric, own_metrics
+from asyncsim._metrics import COST_METRICS, KEYS, field_text, metric, own_metrics, sort_key
 from asyncsim.components._address import shorten
 from asyncsim.components._checked import checked
 from asyncsim.components._component import is_same
@@ -214,7 +214,7 @@ def spent_in(
     folder: Path, summary: Mapping[str, Any], power: Power | None, price: Price | None
 ) -> dict[str, float | None]:
     """Compute energy and money of a run, of those that somebody asks for, or None where they are not known."""
-    names = [name for name, model in zip(SPENT, (power, price), strict=True) if model is not None]
+    names = [name for name, model in zip(COST_METRICS, (power, price), strict=True) if model is not None]
     trace = Trace.load(folder / TRACE) if names and (folder / TRACE).is_file() else None
     sizes = {} if trace is None else sizes_in(trace, summary)  # Messages of one's own rules have no known size.
     spent = None if trace is None or not sizes else cost(trace, **sizes, power=power, price=price)
@@ -307,12 +307,12 @@ def table_in(results: Any) -> SweepTable:
 def require_one_length(lengths: Mapping[str, np.ndarray]) -> None:
     """Refuse runs that differ in one of these fields of the length, because their losses cannot be compared."""
     for name, lengths_of_runs in lengths.items():
-        values = sorted(distinct(lengths_of_runs), key=in_order)
+        values = sorted(distinct(lengths_of_runs), key=sort_key)
         if len(values) > 1:
             raise ValueError(
-                f"`{name}` differs ({', '.join(map(cell, values))}), and results of runs of different length are not "
-                f"compared. Group by it (--by {name}; in Python, `per`), select one (--where {name}={cell(values[0])}),"
-                " or allow it (--any-length; `any_length=True`)."
+                f"`{name}` differs ({', '.join(map(field_text, values))}), and results of runs of different length are "
+                f"not compared. Group by it (--by {name}; in Python, `per`), select one "
+                f"(--where {name}={field_text(values[0])}), or allow it (--any-length; `any_length=True`)."
             )
 
 

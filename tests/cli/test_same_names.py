@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncsim._metrics import ABSENT, METRICS, SHORT, is_notable, metric, text
+from asyncsim._metrics import ABSENT, METRICS, SHORT, is_notable, metric, metric_text
 from tests.animation.test_movie import film_in
 from tests.cli.commands import Command
 
@@ -66,26 +66,26 @@ def test_show_and_compare_use_the_same_names(command: Command) -> None:
         ran = command("run", "study.py", "--learning-rate", rate, "--html", "--out", name).out
         summary = summaries[name] = numbers_of(name)
         assert summary.keys() == {*METRICS, OWN}
-        expected = {metric(key).label: text(key, value) for key, value in summary.items()}
+        expected = {metric(key).label: metric_text(key, value) for key, value in summary.items()}
         for out in (ran, command("show", name).out):
             assert {line[0]: line[1] for line in cells_of(out) if len(line) == 3} == expected
         assert dict(film_in(Path(name, "report.html").read_text())["tables"][0]["rows"]) == expected
         listed = table_in(command("runs", name).out, "name")
         for key in ("commits", *SHORT):
-            if text(key, summary[key]) != ABSENT and is_notable(key, summary[key]):
+            if metric_text(key, summary[key]) != ABSENT and is_notable(key, summary[key]):
                 assert listed[metric(key).label] == [expected[metric(key).label]]
     results = table_in(command("compare", *summaries).out, "result")
     known = {key for key in (*METRICS, OWN) if any(one[key] is not None for one in summaries.values())}
     for name, summary in summaries.items():
         compared = dict(zip(results["result"], results[name], strict=True))
-        assert compared == {metric(key).label: text(key, summary[key]) for key in known}
+        assert compared == {metric(key).label: metric_text(key, summary[key]) for key in known}
 
 
 def test_a_comparison_uses_the_same_names(command: Command) -> None:
     together = table_in(command("run", "both.py", "--out", "both").out, "scenario")
     both = [numbers_of(f"both/{name}") for name in together["scenario"]]
     for name in ("commits", "mean_staleness", "final_loss", "test_accuracy", OWN, "commits_per_second"):
-        assert together[metric(name).label] == [text(name, summary[name]) for summary in both]
+        assert together[metric(name).label] == [metric_text(name, summary[name]) for summary in both]
 
 
 def test_a_sweep_uses_the_same_names(command: Command) -> None:
@@ -95,7 +95,7 @@ def test_a_sweep_uses_the_same_names(command: Command) -> None:
     summaries = [numbers_of(f"store/{digest}") for digest in columns["digest"]]
     table = table_in(command("sweep", "table", "store").out, "learning rate")
     for name in SHORT:
-        assert table[metric(name).label] == [text(name, summary[name]) for summary in summaries]
+        assert table[metric(name).label] == [metric_text(name, summary[name]) for summary in summaries]
     command("sweep", "table", "store", "--csv", "all.csv")
     with open("all.csv", newline="") as file:
         for row, summary in zip(csv.DictReader(file), summaries, strict=True):
@@ -103,6 +103,6 @@ def test_a_sweep_uses_the_same_names(command: Command) -> None:
                 name: "" if value is None else str(value) for name, value in summary.items()
             }
     settings = table_in(swept.out, "learning rate")["median"]
-    assert sorted(settings) == sorted(text("final_loss", summary["final_loss"]) for summary in summaries)
+    assert sorted(settings) == sorted(metric_text("final_loss", summary["final_loss"]) for summary in summaries)
     for out in (swept.out, command("sweep", "plot", "store", "--x", "learning_rate").out):
         assert metric("final_loss").label in out.lower()

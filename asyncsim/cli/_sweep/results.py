@@ -10,7 +10,19 @@ import click
 import numpy as np
 
 from asyncsim._checks import brief, did_you_mean, require_one_of
-from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, counted, in_order, is_notable, metric, spaced, text
+from asyncsim._metrics import (
+    ABSENT,
+    COST_METRICS,
+    METRICS,
+    SHORT,
+    counted,
+    field_text,
+    is_notable,
+    metric,
+    metric_text,
+    sort_key,
+    spaced,
+)
 from asyncsim.cli._command import Checked, Command, echo, say, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
 from asyncsim.cli._trace import cost_options
@@ -106,7 +118,7 @@ def show_settings(table: SweepTable, by: str = "final_loss") -> None:
     settings = medians(table, by)
     echo(f"{metric(by).label.capitalize()}, quartiles over the seeds:")
     fields = varying_fields(settings)
-    rows = sorted(range(settings.rows), key=lambda row: [in_order(settings[name][row]) for name in settings.fields])
+    rows = sorted(range(settings.rows), key=lambda row: [sort_key(settings[name][row]) for name in settings.fields])
     print_rows({name: settings[name][rows] for name in (*fields, "runs", *QUARTILES)}, fields, by)
 
 
@@ -124,11 +136,13 @@ def describe_best(table: SweepTable, by: str, largest: bool | None) -> str:
     if not chosen.rows or math.isnan(chosen["median"][0]):
         return ""
     values = {name: chosen[name][0].item() for name in chosen.fields}
-    setting = ", ".join(f"{spaced(name)} {cell(value)}" for name, value in values.items() if value not in ("", None))
+    setting = ", ".join(
+        f"{spaced(name)} {field_text(value)}" for name, value in values.items() if value not in ("", None)
+    )
     runs = int(chosen["runs"][0])
     source = f", median of {counted(runs, 'run', ',')}" if runs > 1 else ""
     where = f": {setting}" if setting else ""
-    return f"The {word} {metric(by).label} so far, {text(by, chosen['median'][0].item())}{source}{where}."
+    return f"The {word} {metric(by).label} so far, {metric_text(by, chosen['median'][0].item())}{source}{where}."
 
 
 def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) -> None:
@@ -139,7 +153,7 @@ def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) 
     texts: list[str] = []
     for name, column in table.items():
         label = QUARTILES.get(name) or (spaced(name) if name in fields else metric(name).label)
-        show_value = cell if name in fields else partial(text, by if name in QUARTILES else name)
+        show_value = field_text if name in fields else partial(metric_text, by if name in QUARTILES else name)
         is_measured = is_done if name in METRICS else np.ones(rows, bool)
         values = zip(column.tolist(), is_measured, strict=True)
         cells = [(show_value(value) if present else "") or ABSENT for value, present in values]
@@ -184,7 +198,7 @@ def optimised_fields(settings: SweepTable, axes: Sequence[str]) -> list[str]:
 def describe_choices(points: SweepTable, name: str) -> str:
     """Return the values of a field that are the best at some points."""
     # The most frequent choices come first, with the number of points at which each is the best.
-    counts = Counter(cell(value) or ABSENT for value in points[name].tolist())
+    counts = Counter(field_text(value) or ABSENT for value in points[name].tolist())
     if len(counts) == 1:
         return f"{spaced(name)} {next(iter(counts))}"
     several = " or ".join(f"{value} ({count}×)" for value, count in counts.most_common(MOST_CHOSEN))
@@ -237,7 +251,7 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
         for reason, digests in list(by_reason.items())[:MOST_PRINTED]:
             count = f" ({counted(len(digests), 'run', ',')}, of which this is the first)" if len(digests) > 1 else ""
             row = table[DIGEST].tolist().index(digests[0])
-            values = ((spaced(name), cell(table[name][row].item())) for name in table.fields)
+            values = ((spaced(name), field_text(table[name][row].item())) for name in table.fields)
             setting = ", ".join(f"{name} {value}" for name, value in values if value not in ("", ABSENT))
             echo(f"\nfailed: {setting or digests[0]}\n  {reason}{count}")
         if failed:
@@ -294,7 +308,7 @@ def show_table(
     def show() -> None:
         measured = [name for name in dict.fromkeys((y, *SHORT)) if any(map(partial(is_notable, name), table[name]))]
         lanes = [LANES] if LANES in table and LANES not in table.fields else []
-        spent = [name for name in SPENT if name in table]
+        spent = [name for name in COST_METRICS if name in table]
         fields = varying_fields(table)
         names = dict.fromkeys([*fields, *measured, *spent, *lanes, STATUS, DIGEST])
         print_rows({name: table[name] for name in names}, fields, y)
@@ -380,7 +394,7 @@ def _row_dicts(table: SweepTable) -> list[dict[str, Any]]:
 def _verdict(row: Mapping[str, Any], fields: Sequence[str]) -> str:
     """Return a verdict, with the setting in which it holds and other fields, of these, in which the two differ."""
     names = [*row]
-    setting = [f"{spaced(name)} {cell(row[name])}" for name in names[: names.index("baseline") - 1]]
+    setting = [f"{spaced(name)} {field_text(row[name])}" for name in names[: names.index("baseline") - 1]]
     others = [spaced(name) for name in filter(None, row["also"].split(", ")) if name in fields]
     also = f" (they also differ in {', '.join(others)})" if others else ""
     return f"{', '.join(setting)}{': ' * bool(setting)}{row['verdict']}{also}."
