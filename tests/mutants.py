@@ -699,7 +699,7 @@ PLANTED = r"""
 + return cluster.compute, 0.0
 @ asyncsim/cluster/rollouts/_presets.py | tests/cluster/rollouts/test_presets.py
 = what a library decides is given twice
-- if name in words and name in system:
+- if name in arguments and name in system:
 + if False:
 @ asyncsim/cluster/_coordinator.py | tests/cluster/test_waiting_server.py
 = a step before its time waits for one gradient more

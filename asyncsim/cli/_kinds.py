@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from asyncsim._checks import did_you_mean, require_count
 from asyncsim.cluster import Cluster, Gossip, Hierarchy, Network, Pipeline, Rollouts, rollouts
-from asyncsim.cluster.rollouts._presets import DECIDED
+from asyncsim.cluster.rollouts._presets import DERIVED_ARGUMENTS
 from asyncsim.components._field import Field
 from asyncsim.components._settings import settings_of_class
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal
@@ -73,9 +73,9 @@ def fields_of_kind(kind: str) -> list[Field]:
     arguments = settings_of_class(getattr(rollouts, kind), PRESETS[kind])
     usual = {field.name: field.value for field in cluster_settings(ENGINES).values()}
     # A library decides some of the general arguments, by its own or for all of them. The others stay flags.
-    decided = {*PRESETS[kind], *DECIDED[kind]}
-    words = [replace(field, group="Cluster") for name, field in arguments.items() if name in PRESETS[kind]]
-    return [*words, *(f for f in fields if f.name not in decided and f.value == usual[f.name])]
+    derived = {*PRESETS[kind], *DERIVED_ARGUMENTS[kind]}
+    own_fields = [replace(field, group="Cluster") for name, field in arguments.items() if name in PRESETS[kind]]
+    return [*own_fields, *(f for f in fields if f.name not in derived and f.value == usual[f.name])]
 
 
 def hierarchy_fields(**components: str) -> list[Field]:

@@ -15,7 +15,7 @@ from asyncsim.cli._options import flag_of
 from asyncsim.cli._progress import StageBar
 from asyncsim.cli._staleness import cluster_of
 from asyncsim.cluster import Cluster, Network, Server, protocols
-from asyncsim.cluster.rollouts._presets import DECIDED
+from asyncsim.cluster.rollouts._presets import DERIVED_ARGUMENTS
 from asyncsim.reports import rollouts
 from asyncsim.reports import stability as reports
 from asyncsim.reports import staleness as module
@@ -243,7 +243,7 @@ def test_every_library_has_its_flags(command):
     assert "--max-head-offpolicyness" in shown["areal"]
     assert "--lead " not in shown["areal"]  # which the flag above decides
     assert "--prompt" not in shown["areal"]  # which takes a function
-    for name, decided in DECIDED.items():
+    for name, decided in DERIVED_ARGUMENTS.items():
         assert not [word for word in decided if f"{flag_of(word)} " in shown[name]], name
     twice = ("--cluster", "slime", "--num-steps-per-rollout", 4, "--sync-every", 2)
     assert_one_line(command("staleness", *twice), 2, "`sync_every` is not a field of this scenario")

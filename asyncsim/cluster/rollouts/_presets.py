@@ -1,4 +1,4 @@
-"""Rollouts in the words of the libraries that train with them."""
+"""Presets of `Rollouts`, one for each library that schedules them, with the names of that library's arguments."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,7 +9,7 @@ from asyncsim.components._checked import checked
 _Lead = Annotated[float, require_not_negative, "Give steps, for example 1."]
 _Versions = Annotated[int, require_integer, "Give a whole number, for example 1."]
 _Steps = Annotated[int, require_count, "Give a number of steps, for example 1."]
-DECIDED = {  # preset -> arguments of `Rollouts` that follow from its own
+DERIVED_ARGUMENTS = {  # preset -> arguments of `Rollouts` that follow from its own
     "areal": ("lead",),
     "blocking_queue": ("lead",),
     "nemo_rl": ("lead", "max_age", "order"),
@@ -27,15 +27,15 @@ DECIDED = {  # preset -> arguments of `Rollouts` that follow from its own
 }
 
 
-def _make(preset: str, words: dict[str, Any], system: dict[str, Any]) -> Rollouts:
-    """Make the rollouts of a preset, whose other arguments do not say once more what its own decide."""
-    for name in DECIDED[preset]:
-        if name in words and name in system:
+def _make(preset: str, arguments: dict[str, Any], system: dict[str, Any]) -> Rollouts:
+    """Make the rollouts of a preset, and refuse other arguments that follow from the preset's own."""
+    for name in DERIVED_ARGUMENTS[preset]:
+        if name in arguments and name in system:
             raise ValueError(
                 f"`{name}` follows from the other arguments of {preset}; got {brief(system[name])}. Leave it out, or "
                 "use `asyncsim.Rollouts`."
             )
-    return Rollouts(**{**words, **system})
+    return Rollouts(**{**arguments, **system})
 
 
 @checked
@@ -89,15 +89,15 @@ def verl(
     Example:
         >>> import asyncsim as asim
         >>> law = asim.delays.Exponential(1.0)
-        >>> made = verl(
+        >>> rollouts = verl(
         ...     staleness_threshold=0.5, trigger_parameter_sync_step=4, partial_rollout=False,
         ...     slots=64, group=4, batch=8, generate=law, train=law,
         ... )
-        >>> made.lead, made.sync_every, made.during_sync
+        >>> rollouts.lead, rollouts.sync_every, rollouts.during_sync
         (0.5, 4, 'drain')
     """
-    words = {"lead": staleness_threshold, "sync_every": trigger_parameter_sync_step}
-    return _make("verl", {**words, "during_sync": "pause" if partial_rollout else "drain"}, system)
+    arguments = {"lead": staleness_threshold, "sync_every": trigger_parameter_sync_step}
+    return _make("verl", {**arguments, "during_sync": "pause" if partial_rollout else "drain"}, system)
 
 
 @checked
@@ -214,15 +214,15 @@ def slime(*, num_steps_per_rollout: _Steps = 1, ahead: _Versions = 1, **system: 
     Example:
         >>> import asyncsim as asim
         >>> law = asim.delays.Exponential(1.0)
-        >>> made = slime(num_steps_per_rollout=2, slots=64, group=4, batch=8, generate=law, train=law)
-        >>> made.lead, made.steps_per_take, made.sync_every, made.during_sync
+        >>> rollouts = slime(num_steps_per_rollout=2, slots=64, group=4, batch=8, generate=law, train=law)
+        >>> rollouts.lead, rollouts.steps_per_take, rollouts.sync_every, rollouts.during_sync
         (1.0, 2, 2, 'drain')
 
     References:
         slime's `train_async.py` at commit 03f3392.
     """
-    words = {"lead": ahead, "steps_per_take": num_steps_per_rollout, "sync_every": num_steps_per_rollout}
-    return _make("slime", {**words, "during_sync": "drain"}, system)
+    arguments = {"lead": ahead, "steps_per_take": num_steps_per_rollout, "sync_every": num_steps_per_rollout}
+    return _make("slime", {**arguments, "during_sync": "drain"}, system)
 
 
 @checked

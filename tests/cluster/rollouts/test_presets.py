@@ -5,7 +5,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays, rollouts
-from asyncsim.cluster.rollouts._presets import DECIDED
+from asyncsim.cluster.rollouts._presets import DERIVED_ARGUMENTS
 
 SYSTEM = {"slots": 24, "group": 2, "generate": delays.LogNormal(1.0, 1.5), "train": delays.Constant(0.2)}
 SYNC = {"sync": delays.Constant(0.1)}
@@ -113,14 +113,14 @@ def test_words_of_a_library_are_arguments_of_rollouts(name, words, made):
 @pytest.mark.parametrize(("name", "words", "made"), WORDS)
 def test_what_a_library_decides_is_not_given_twice(name, words, made):
     """One of the two values would be lost in silence."""
-    for argument in set(made) & set(DECIDED[name]):
+    for argument in set(made) & set(DERIVED_ARGUMENTS[name]):
         if made[argument] is not None:
             with pytest.raises(ValueError, match=rf"`{argument}` follows from the other arguments of {name}; got"):
                 getattr(rollouts, name)(batch=4, **SYSTEM | words | {argument: made[argument]})
 
 
 def test_every_library_has_its_words_in_the_table():
-    assert set(DECIDED) == set(rollouts.__all__) == {name for name, _, _ in WORDS}
+    assert set(DERIVED_ARGUMENTS) == set(rollouts.__all__) == {name for name, _, _ in WORDS}
 
 
 @pytest.mark.parametrize(
