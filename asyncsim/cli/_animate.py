@@ -25,7 +25,6 @@ from asyncsim.store._places import find_run, folder_name
 from asyncsim.study._load import load_study, load_with
 from asyncsim.study._result_files import Result
 from asyncsim.study._run import headline, predicted_staleness
-from asyncsim.trace._values import Unit
 
 NAME = "animate"
 KINDS = (".html", ".gif", ".mp4")
@@ -96,7 +95,7 @@ def command(
     show: bool,
     script: str | None,
     columns: str | None,
-    unit: Unit | None,
+    unit: str | None,
     **times: float | None,
 ) -> None:
     """Animate a run."""

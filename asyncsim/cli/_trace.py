@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -34,7 +34,7 @@ from asyncsim.trace import Statistics, Trace
 from asyncsim.trace import _csv as csv
 from asyncsim.trace._source import Contents, contents_of
 from asyncsim.trace._typed import Start
-from asyncsim.trace._values import PER_SECOND, Unit, start_in_seconds
+from asyncsim.trace._values import PER_SECOND, Units, start_in_seconds
 from asyncsim.trace._variables import is_on_graph
 
 # The parts of a worker's time, in the order of the table.
@@ -163,7 +163,7 @@ class LogFile:
     path: str
     start: Start = None
     columns: str | None = None
-    unit: Unit | None = None
+    unit: str | None = None
 
     @cached_property
     def contents(self) -> Contents:
@@ -174,11 +174,27 @@ class LogFile:
         """Read the trace. Also whether it is the log of rollouts."""
         if Path(self.path).suffix.lower() != ".npz" and not self.contents.is_archive:
             names = None if self.columns is None else columns_of(self.columns)
-            return csv.read(Trace, self.contents, start=self.start, columns=names, unit=self.unit or "s")
+            return csv.read(Trace, self.contents, start=self.start, columns=names, unit=units_of(self.unit))
         for flag in ("start", "columns", "unit"):
             if getattr(self, flag) is not None:
                 raise click.UsageError(f"`--{flag}` is for logs; got {self.path!r}, which is a trace. Leave it out.")
         return Trace.load(self.path), False
+
+
+def units_of(text: str | None) -> Units:
+    """Return the unit of all times, or column -> unit, that `ms` or `duration=ms,…` says."""
+    if text is None or "=" not in text:
+        return cast(Units, text)
+    return cast(Units, dict(word.strip().split("=", 1) for word in text.split(",")))
+
+
+def checked_units(text: str) -> str:
+    """Return the text that names units, if all of them are."""
+    for word in text.split(",") if "=" in text else [f"={text}"]:
+        name, _, unit = (part.strip() for part in word.partition("="))
+        if unit not in PER_SECOND or not (name or "=" not in text):
+            raise ValueError(f"`--unit` must be one of {', '.join(PER_SECOND)}, or NAME=UNIT,…; got {brief(word)}.")
+    return ",".join(sorted(word.replace(" ", "") for word in text.split(",")))
 
 
 def columns_of(text: str) -> dict[str, str]:
@@ -202,7 +218,7 @@ def log_file(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument FILE, and the options that say how a log is read, as its argument `log`."""
 
     @wraps(function)
-    def call(file: str, start: Start, columns: str | None, unit: Unit | None, **settings: Any) -> None:
+    def call(file: str, start: Start, columns: str | None, unit: str | None, **settings: Any) -> None:
         function(log=LogFile(file, start, columns, unit), **settings)
 
     for parameter in (UNIT, COLUMNS, START, FILE):
@@ -224,7 +240,13 @@ COLUMNS = click.option(
     metavar="NAME=COLUMN,…",
     help="Columns that have other names in a log, such as worker=host,commit_time=pushed_at.",
 )
-UNIT = click.option("--unit", type=click.Choice([*PER_SECOND]), help="Unit of times in a log that are numbers. [s]")
+UNIT = click.option(
+    "--unit",
+    type=Checked("units", checked_units),
+    metavar="UNIT|NAME=UNIT,…",
+    help="Unit of times in a log that are numbers, s, ms, us or ns, or those of some columns, such as duration=ms. [s, "
+    "unless the name of a column ends in another]",
+)
 
 
 @click.group("trace", cls=Group, no_args_is_help=False)

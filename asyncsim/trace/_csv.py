@@ -28,12 +28,13 @@ from asyncsim.trace._columns import (
     reworded,
 )
 from asyncsim.trace._csv_variables import PUSH_COLUMNS, VARIABLE_COLUMNS, assemble_variables, read_mixings, to_tables
+from asyncsim.trace._durations import DURATION
 from asyncsim.trace._flat import EMPTY, KNOWN, Table, empty_of, named
 from asyncsim.trace._log import Log, read_log
 from asyncsim.trace._source import Contents, contents_of
 from asyncsim.trace._table import AnyTrace, assemble
 from asyncsim.trace._typed import Start, Typed, count_from, read_columns, require_plausible
-from asyncsim.trace._values import as_seconds, as_texts
+from asyncsim.trace._values import Units, as_seconds, as_texts
 
 KINDS = [fault.name.lower() for fault in Fault]
 NOTES = ("kind", "text")  # columns of the file of notes
@@ -76,11 +77,11 @@ def read(
     start: Start = None,
     resume: str = "central",
     columns: Mapping[str, str] | None = None,
-    unit: str = "s",
+    unit: Units = None,
 ) -> tuple[AnyTrace, bool]:
     """Read a trace or a log (see `Trace.from_csv`). Also whether it is one of rollouts."""
     with reworded(lambda error: error.replace(source=f"{str(contents.path)!r} holds no valid trace: {error.source}")):
-        accepted = (*KNOWN, *VARIABLE_COLUMNS, *PUSH_COLUMNS) if _has_variables(contents) else KNOWN
+        accepted = (*KNOWN, *VARIABLE_COLUMNS, *PUSH_COLUMNS) if _has_variables(contents) else (*KNOWN, DURATION)
         log = read_log(contents, columns, accepted, rollout_log.COLUMNS)
         if log.is_of_rollouts:
             return rollout_log.from_log(make, log, start, unit), True
@@ -88,18 +89,20 @@ def read(
 
 
 def _read_commits(
-    make: type[AnyTrace], path: Path, log: Log, workers: int | None, start: Start, resume: str, unit: str
+    make: type[AnyTrace], path: Path, log: Log, workers: int | None, start: Start, resume: str, unit: Units
 ) -> AnyTrace:
+    # Files beside a table of ours count in its unit.
+    unit_of_parts = unit if isinstance(unit, str) else "s"
     with reworded(log.with_location):
         of_log = read_columns(log, workers, start, unit)
         of_file = _read_notes(part_path(path, "notes"))
     notes = tuple(dict.fromkeys((*of_log.notes, *of_file["notes"])))
     derived = tuple(dict.fromkeys((*of_log.derived, *of_file["derived"])))
     typed = of_log._replace(notes=notes, derived=derived)
-    faults, log_of_faults = _read_faults(part_path(path, "faults"), typed, unit)
+    faults, log_of_faults = _read_faults(part_path(path, "faults"), typed, unit_of_parts)
     has_variables = "variables" in log.columns
     mixings, log_of_mixings = (
-        read_mixings(part_path(path, "mixings"), typed, unit) if has_variables else (Mixings(), None)
+        read_mixings(part_path(path, "mixings"), typed, unit_of_parts) if has_variables else (Mixings(), None)
     )
 
     def in_lines(error: TraceError) -> TraceError:

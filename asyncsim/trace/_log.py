@@ -1,7 +1,9 @@
 """The log of a real system: its columns under the names of a trace, and findings about it, for commits and rollouts."""
 
 import json
+import math
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from difflib import SequenceMatcher
 from itertools import islice
@@ -10,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import brief, did_you_mean
+from asyncsim._checks import brief, did_you_mean, require_one_of
 from asyncsim.trace._columns import TraceError, group_of
 from asyncsim.trace._source import SUFFIXES, Contents, Source, of_frame, read_file, wrong_count
+from asyncsim.trace._values import PER_SECOND
 
 HEAD = 1000  # characters in which some column is named
 MOST_SHOWN = 20  # names in a message
@@ -28,8 +31,18 @@ STEMS = {  # beginnings of a word -> the column that may be meant
     "ready": "ready",
     "taken": "taken",
 }
+SAME_SPAN = 0.02  # in powers of 1000: columns of one clock span times that differ by less, some 15 %
 OF_TIME = ("time", "timestamp", "ts", "at", "date", "s", "ms", "us", "ns", "sec", "seconds")
 ROLLOUTS = ("opened", "trained")  # columns by which a log of rollouts is recognised
+
+
+NEEDED = ("worker", "commit_time")
+UNITS = {
+    **dict.fromkeys(("s", "sec", "secs", "seconds"), "s"),
+    **dict.fromkeys(("ms", "msec", "millis", "milliseconds"), "ms"),
+    **dict.fromkeys(("us", "µs", "μs", "usec", "micros", "microseconds"), "us"),
+    **dict.fromkeys(("ns", "nsec", "nanos", "nanoseconds"), "ns"),
+}
 
 
 class Log(NamedTuple):
@@ -39,6 +52,8 @@ class Log(NamedTuple):
     columns: dict[str, Any]  # name in the trace -> values as they stand in the log
     written: dict[str, str]  # name in the trace -> name in the log
     others: tuple[str, ...]  # columns of the log that no trace has
+    named: frozenset[str]  # those of the trace for which the user says the name in the log
+    accepted: tuple[str, ...]  # columns that the trace may have
 
     @property
     def is_of_rollouts(self) -> bool:
@@ -80,7 +95,8 @@ def read_log(
     written = dict(names or {})
     texts = {written.get(name, name) for name in ("worker", "fate", "kind", "text")}
     source = read_file(contents, {*accepted, *of_rollouts, *written.values()}, texts)
-    present = {*source.columns} - {*written.values()} | {*written}
+    alike = alike_names(source.columns, written, of_rollouts)
+    present = {*source.columns} - {*written.values()} | {*written} | {*alike}
     return rename(source, written, of_rollouts if of_rollouts and present >= {*ROLLOUTS} else accepted)
 
 
@@ -106,7 +122,8 @@ def log_of(frame: Any, names: Mapping[str, str] | None, accepted: Collection[str
 
 def rename(source: Source, names: Mapping[str, str], accepted: Collection[str]) -> Log:
     """Give columns of a log the names that they have in a trace."""
-    present = list(source.columns)
+    present, named = list(source.columns), frozenset(names)
+    names = {**names, **alike_names(present, names, accepted)}
     for name, column in names.items():
         if name not in accepted and not group_of(name):
             hint = did_you_mean(name, accepted) if meant_by(name) else ""
@@ -119,22 +136,78 @@ def rename(source: Source, names: Mapping[str, str], accepted: Collection[str]) 
     same = {name: name for name in present if (name in accepted or group_of(name)) and name not in names.values()}
     written = same | dict(names)
     others = tuple(name for name in present if name not in written.values())
-    return Log(source, {name: source.columns[at] for name, at in written.items()}, written, others)
+    columns = {name: source.columns[at] for name, at in written.items()}
+    return Log(source, columns, written, others, named, tuple(accepted))
+
+
+def alike_names(present: Collection[str], names: Mapping[str, str], accepted: Collection[str]) -> dict[str, str]:
+    """Return columns of a trace -> those of the log that have this name but for capitals, blanks and a unit.
+
+    There are none if the log has all necessary ones as they are.
+    """
+    needed = ROLLOUTS if "opened" in accepted else NEEDED
+    known = {*present} - {*names.values()} | {*names}
+    if not {*needed} <= {*accepted} or {*needed} <= known:
+        return {}
+    plain = [(split_unit(name)[0], name) for name in present if name not in names.values()]
+    counts = Counter(name for name, _ in plain)
+    return {name: column for name, column in plain if name in accepted and name not in known and counts[name] == 1}
+
+
+def split_unit(name: str) -> tuple[str, str | None]:
+    """Return a name as a trace would have it, and the unit at its end.
+
+    Example:
+        >>> split_unit("Commit Time (ms)"), split_unit("# worker"), split_unit("data.readTimeNs"), split_unit("ms")
+        (('commit_time', 'ms'), ('worker', None), ('read_time', 'ns'), ('ms', None))
+    """
+    words = re.findall(r"[a-zµμ]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.rpartition(".")[2]).lower())
+    unit = UNITS.get(words[-1]) if len(words) > 1 else None
+    return "_".join(words[:-1] if unit else words), unit
+
+
+def units_of(log: Log, unit: Any, times: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the units of columns of times, as the user or, by default, their names say, and notes."""
+    if isinstance(unit, Mapping):
+        for name, each in unit.items():
+            require_one_of(f"unit[{name!r}]", each, choices=PER_SECOND)
+            if name not in times:
+                had = _list(sorted(times))
+                raise ValueError(
+                    f"`unit` must name columns of times that the log has; got {brief(name)}. It has {had}."
+                )
+    elif unit is not None:
+        require_one_of("unit", unit, choices=PER_SECOND)
+        return {name: str(unit) for name in times}, []
+    units: dict[str, str] = dict(unit or {})
+    by_name = {name: split_unit(log.written[name])[1] or "s" for name in times if name not in units}
+    read_in = [(log.written[name], each) for name, each in by_name.items() if each != "s"]
+    return units | by_name, [f"{name!r} was read in {each}, as its name says." for name, each in read_in]
 
 
 def note_others(log: Log) -> tuple[str, ...]:
     """Say which columns are ignored, with a guess where a name is nearly that of a column of a trace."""
+    alike = {name: at for name, at in log.written.items() if name != at and name not in log.named}
+    read_as = [f"{at!r} was read as `{name}`." for name, at in alike.items()]
+    return (*read_as, *_note_ignored(log))
+
+
+def _note_ignored(log: Log) -> tuple[str, ...]:
     if not log.others:
         return ()
     which = f"Column {_list(log.others)} was" if len(log.others) == 1 else f"Columns {_list(log.others)} were"
-    guesses = {name: meant for name in log.others if (meant := meant_by(name)) and meant not in log.columns}
+    guesses = {
+        name: meant for name in log.others if (meant := meant_by(name)) in log.accepted and meant not in log.columns
+    }
     questions = "".join(f" Is {name} `{meant}`? Then {give_columns(meant, name)}." for name, meant in guesses.items())
     return (f"{which} ignored.{questions}",)
 
 
-def note_units(columns: Collection[NDArray[np.float64]], job: float, unit: str, *, are_dates: bool) -> list[str]:
+def note_units(
+    columns: Mapping[str, NDArray[np.float64]], job: float, units: Collection[str], *, are_dates: bool
+) -> list[str]:
     """Say where times of a log, in seconds, may count in another unit. `job` is the length of a mean job."""
-    finite = [values[np.isfinite(values)] for values in columns]
+    finite = [values[np.isfinite(values)] for values in columns.values()]
     rows = max(map(len, finite), default=0)
     if rows < LEAST_ROWS:
         return []
@@ -142,11 +215,27 @@ def note_units(columns: Collection[NDArray[np.float64]], job: float, unit: str, 
     other = "" if are_dates else ' If they are not seconds, give `unit`, for example "ms" (`--unit ms`).'
     if job > SECONDS_PER_DAY:
         notes.append(f"A mean job takes {job:.3g} s, more than a day.{other.replace('they', 'times')}")
+    notes += _note_mixed(columns)
     # Whole numbers of another unit are nothing special.
-    if unit == "s" and all(((values - values[:1]) % 1 == 0).all() for values in finite):
+    if {*units} == {"s"} and all(((values - values[:1]) % 1 == 0).all() for values in finite):
         rounded = "If they were rounded, stages below a second and the order within a second are lost."
         notes.append(f"All times differ by whole numbers.{other} {rounded}")
     return notes
+
+
+def _note_mixed(columns: Mapping[str, NDArray[np.float64]]) -> list[str]:
+    """Say if a column spans a thousand times as long as another, or a power of it, as in another unit."""
+    spans = {name: float(np.ptp(values[np.isfinite(values)])) for name, values in columns.items() if len(values)}
+    longest, shortest = (choose(spans, key=lambda name: spans[name]) for choose in (max, min))
+    if not spans[shortest] or not spans[longest]:
+        return []
+    powers = math.log(spans[longest] / spans[shortest], 1000)
+    if round(powers) < 1 or abs(powers - round(powers)) > SAME_SPAN:
+        return []
+    return [
+        f"`{longest}` spans {1000 ** round(powers):,} times as long as `{shortest}`: if their units differ, give "
+        f'`unit`, as in `unit={{"{longest}": "ms"}}` (`--unit {longest}=ms`).'
+    ]
 
 
 def give_columns(name: str, written: str) -> str:

@@ -72,7 +72,7 @@ def note_order(log: Log, times: Times, numbers: dict[str, TimeColumn]) -> list[s
     trained = times.columns["trained"]
     done = np.flatnonzero(np.isfinite(trained))
     back = np.flatnonzero(np.diff(trained[done]) < 0) + 1
-    parts = np.diff([0, *back, len(done)])  # One late row is no clock.
+    parts = np.diff(back, prepend=0, append=len(done))  # One late row is no clock.
     if "version" in numbers or not 0 < len(back) <= MOST_BREAKS or parts.min() < LEAST_STEPS:
         return []
     location = log.source.locate(int(done[back[0]]))

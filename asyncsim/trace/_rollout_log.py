@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import require_one_of
 from asyncsim.trace._columns import (
     COMMIT_COLUMNS,
     NEVER,
@@ -18,7 +17,7 @@ from asyncsim.trace._columns import (
     require_length,
     reworded,
 )
-from asyncsim.trace._log import ROLLOUTS, Log, note_others, note_units, require_columns
+from asyncsim.trace._log import ROLLOUTS, Log, note_others, note_units, require_columns, units_of
 from asyncsim.trace._presence import find_pauses
 from asyncsim.trace._rollout_findings import (
     find_losses,
@@ -29,7 +28,7 @@ from asyncsim.trace._rollout_findings import (
     note_sizes,
     note_skipped,
 )
-from asyncsim.trace._values import PER_SECOND, Times, as_numbers, as_seconds, start_in_seconds
+from asyncsim.trace._values import PER_SECOND, Times, Units, as_numbers, as_seconds, start_in_seconds
 
 COLUMNS = ("opened", "ready", "taken", "trained", "version", "read_version")
 VERSIONS = ("version", "read_version")
@@ -45,15 +44,16 @@ RECORDED = {  # column of a log -> those of the trace that it records
 }
 
 
-def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) -> Any:
+def from_log(make: type[Any], log: Log, start: float | str | None, unit: Units) -> Any:
     """Return the checked trace of a log of rollouts (see `Trace.from_rollouts`)."""
     with reworded(log.with_location):
-        require_one_of("unit", unit, choices=PER_SECOND)
         require_columns(log, ROLLOUTS, "Record when each group was opened, and when its step ended.")
-        times = as_seconds({name: column for name, column in log.columns.items() if name not in VERSIONS}, unit)
+        stamped = {name: column for name, column in log.columns.items() if name not in VERSIONS}
+        units, about_names = units_of(log, unit, stamped)
+        times = as_seconds(stamped, units)
         logged = {name: as_numbers(name, log.columns[name]) for name in VERSIONS if name in log.columns}
         numbers, about_units = count_by_ones(logged)
-        per_second = 1 if times.are_dates else PER_SECOND[unit]
+        per_second = 1 if times.are_dates else PER_SECOND[units["opened"]]
         begin = None if start in (None, "first") else start_in_seconds(start, per_second) - times.origin
         tickets, columns, rest, about_versions = _rows(times, numbers, begin)
         # Doubled rows explain other sizes of steps, and rows out of order.
@@ -63,8 +63,15 @@ def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) ->
     about_groups = (*about_units, *about_versions, *about_rows, *about_skipped)
     jobs = columns["commit_time"] - columns["read_time"]
     job = float(jobs.mean()) if len(jobs) else 0.0
-    units = note_units([*times.columns.values()], job, unit, are_dates=times.are_dates)
-    notes = (*note_others(log), *times.notes, *units, *about_groups, *note_clocks(columns, "read_version" in numbers))
+    about_times = note_units(times.columns, job, units.values(), are_dates=times.are_dates)
+    notes = (
+        *note_others(log),
+        *about_names,
+        *times.notes,
+        *about_times,
+        *about_groups,
+        *note_clocks(columns, "read_version" in numbers),
+    )
     recorded = set[str]().union(*(RECORDED[name] for name in (*times.columns, *numbers)))
     derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
     parts = {"unfinished": Unfinished(**rest), "faults": Faults(), "notes": notes, "derived": derived}

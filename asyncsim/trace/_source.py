@@ -222,9 +222,11 @@ def _read_csv(contents: Contents, accepted: Collection[str], texts: Collection[s
             raise wrong_count(len(names), number, cells)
     try:
         frame = _parse_csv(contents, separator, names, texts)
-        # Categories that look like numbers become numbers, of which 01 is 1.
-        merged = [name for name in names if name in texts and frame[name].cat.categories.dtype.kind in "iuf"]
-        may_differ = bool(merged) and _has_leading_zero(contents.text.replace(b"\0", b""), separator)
+        # Categories that look like numbers become numbers, of which 01 is 1, and 1e2 is 100.
+        kinds = {name: frame[name].cat.categories.dtype.kind for name in names if name in texts}
+        merged = [name for name, kind in kinds.items() if kind in "iuf"]
+        are_floats = "f" in kinds.values()
+        may_differ = merged and (are_floats or _has_leading_zero(contents.text.replace(b"\0", b""), separator))
         as_written = _parse_csv(contents, separator, names, (), usecols=merged, dtype=str) if may_differ else {}
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
         raise _explain_csv(contents, separator, names, str(error)) from None

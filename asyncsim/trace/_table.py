@@ -26,12 +26,14 @@ from asyncsim.trace._columns import (
     require_length,
     reworded,
 )
+from asyncsim.trace._durations import DURATION
 from asyncsim.trace._fill import NO_ROW, fill
 from asyncsim.trace._findings import with_findings
 from asyncsim.trace._flat import IDLE, KNOWN, LOCAL_STEPS, Table, parse_column
 from asyncsim.trace._log import log_of
 from asyncsim.trace._presence import presence
 from asyncsim.trace._typed import Start, Typed, count_from, read_columns, require_plausible, start_of
+from asyncsim.trace._values import Units
 
 BYTES_PER_WORKER = 45  # columns of a job in flight
 RESUMES = ("central", "own")
@@ -47,10 +49,10 @@ def from_columns(
     start: Start,
     resume: str,
     names: Mapping[str, str] | None,
-    unit: str,
+    unit: Units,
 ) -> AnyTrace:
     """Return the checked trace of a flat table, whose columns need not have their types (see `Trace.from_columns`)."""
-    log = log_of(frame, names, KNOWN)
+    log = log_of(frame, names, (*KNOWN, DURATION))
     with reworded(log.with_location):
         return assemble(make, read_columns(log, workers, start, unit), workers, faults or Faults(), resume)
 

@@ -37,7 +37,7 @@ from asyncsim.trace._columns import (
 from asyncsim.trace._flat import Table
 from asyncsim.trace._source import contents_of
 from asyncsim.trace._typed import Start
-from asyncsim.trace._values import Unit
+from asyncsim.trace._values import Units
 from asyncsim.trace._variables import reported
 
 FORMAT_VERSION, OLDEST_FORMAT = 7, 6
@@ -251,7 +251,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         read_version: Any = None,
         start: float | str = "first",
         columns: Mapping[str, str] | None = None,
-        unit: Unit = "s",
+        unit: Units = None,
     ) -> "Trace":
         """Make a trace from the log of an asynchronous reinforcement learning system. A row is a group of samples.
 
@@ -409,7 +409,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         start: Start = None,
         resume: str = "central",
         columns: Mapping[str, str] | None = None,
-        unit: Unit = "s",
+        unit: Units = None,
     ) -> "Trace":
         """Make a trace from a flat table: one that `to_columns` gave, or the log of a real cluster.
 
@@ -425,7 +425,9 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         - `read_version`: the steps closed by `read_time`. Commits of others at that very time count, unless the
           worker itself commits then, because it reads right after its own commit. A first read at time 0 sees version
           0. So you need `read_version` only if times tie and the server is not atomic.
-        - `start_time`: `read_time`. `finish_time`, `arrive_time`, `serve_time`: the next later one that is known.
+        - `start_time`: `read_time`. `finish_time`, `arrive_time`, `serve_time`: the next later one that is known. A
+          column `duration` gives the `finish_time` of a `start_time` or the other way round, and without these the
+          `commit_time` of a `read_time`. A job whose commit was not logged commits when it finishes.
         - `pull_version`: `version`. `state_lost`: never. `end_version`: the steps closed by `end_time`.
         - `read_version[NAME]`, of a parameter group: there are no groups. If there are, `read_version` is by default
           the smallest of its row, and `read_time` the earliest time at which the server had that version.
@@ -454,7 +456,9 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
                 "own" value, which is the value that it had pulled plus its own message (see `asyncsim.Server`).
             columns: Column of a trace -> its name in `frame`, where they differ, as in
                 ``{"worker": "host", "commit_time": "pushed_at"}``.
-            unit: In which times count that are numbers: "s", "ms", "us" or "ns". So does `start`.
+            unit: In which times count that are numbers: "s", "ms", "us" or "ns", or columns of a trace -> their
+                units, as in ``{"duration": "ms"}``. By default seconds, unless a name in the log ends in another unit,
+                as "Commit Time (ms)" does. `start` counts as the commits do.
 
         Returns:
             A checked trace, with findings about the log in its `notes`.
@@ -518,7 +522,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         start: Start = None,
         resume: str = "central",
         columns: Mapping[str, str] | None = None,
-        unit: Unit = "s",
+        unit: Units = None,
     ) -> "Trace":
         """Read a trace that `to_csv` wrote, or the log of a real cluster.
 
@@ -541,7 +545,9 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             resume: As in `from_columns`, if the file has no column `resumes_own`.
             columns: Column of a trace -> its name in the file, where they differ, as in
                 ``{"worker": "host", "commit_time": "pushed_at"}``.
-            unit: In which times count that are numbers: "s", "ms", "us" or "ns". So does `start`.
+            unit: In which times count that are numbers: "s", "ms", "us" or "ns", or columns of a trace -> their
+                units, as in ``{"duration": "ms"}``. By default seconds, unless a name in the log ends in another unit,
+                as "Commit Time (ms)" does. `start` counts as the commits do.
 
         Returns:
             A checked trace, with findings about the log in its `notes`.

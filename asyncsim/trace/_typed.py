@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import nearest, require_one_of
+from asyncsim._checks import nearest
 from asyncsim._metrics import counted as count_of
 from asyncsim.trace._columns import (
     COMMIT_COLUMNS,
@@ -21,6 +21,7 @@ from asyncsim.trace._columns import (
     refuse,
     require_length,
 )
+from asyncsim.trace._durations import DURATION, add_stamps, touch
 from asyncsim.trace._findings import MOST_TIES
 from asyncsim.trace._flat import (
     COLUMNS,
@@ -37,8 +38,18 @@ from asyncsim.trace._flat import (
     fates,
     in_type,
 )
-from asyncsim.trace._log import Log, note_others, note_units, require_columns
-from asyncsim.trace._values import EPOCH, PER_SECOND, Times, as_numbers, as_seconds, as_texts, start_in_seconds
+from asyncsim.trace._log import NEEDED, Log, note_others, note_units, require_columns, units_of
+from asyncsim.trace._values import (
+    EPOCH,
+    PER_SECOND,
+    Times,
+    Units,
+    as_array,
+    as_numbers,
+    as_seconds,
+    as_texts,
+    start_in_seconds,
+)
 
 Start = float | str | None  # a time, "first", or a date
 
@@ -48,7 +59,7 @@ FAR = 10
 SECONDS_OF_TODAY = 1e11  # Unix times in seconds are below
 LONGEST_NAME = 200  # characters of a worker
 LEAST_RUN = 5  # rows, on average, of parts in order: rows at random have 2
-NEEDED = ("worker", "commit_time")
+BEGINS = frozenset({"read_time", "start_time", "finish_time"})  # with a duration, each gives the time of the commit
 ENDED_MUST_HAVE = ("read_version", "read_time")
 WORKER_REMEDY = "Say who committed, or remove the row."
 COMMIT_REMEDY = (
@@ -71,15 +82,23 @@ class Typed(NamedTuple):
     derived: tuple[str, ...]  # columns of commits that the log does not have
 
 
-def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Typed:
+def read_columns(log: Log, workers: int | None, start: Start, unit: Units) -> Typed:
     """Return the columns of a log in their types."""
-    require_one_of("unit", unit, choices=PER_SECOND)
+    units, about_units = units_of(log, unit, [name for name in log.columns if name in TIMES or name == DURATION])
     _require_names(log)
     worker, names, about_names = parse_workers(log.columns["worker"], workers)
     labels = {"worker": worker} | ({"fate": _parse_fates(log)} if "fate" in log.columns else {})
-    times = as_seconds({name: values for name, values in log.columns.items() if name in TIMES}, unit)
+    times = as_seconds({name: values for name, values in log.columns.items() if name in TIMES}, units)
+    added, about_durations = (
+        add_stamps(times.columns, worker, log.columns[DURATION], units[DURATION], is_named=DURATION in log.named)
+        if DURATION in log.columns
+        else ({}, [])
+    )
     numbers = {name: as_numbers(name, values) for name, values in log.columns.items() if _is_number(name)}
-    measured = numbers | times.columns
+    stamps = {**times.columns, **added}
+    if (added or len({*units.values()}) > 1) and "commit_time" in stamps:
+        stamps = touch(stamps, worker)
+    measured = {**numbers, **stamps}
     missing = _find_missing(measured, labels)
     typed = labels | {name: _in_type(name, values, labels) for name, values in measured.items() if name not in missing}
     log_columns, about_versions = count_versions(typed)
@@ -90,12 +109,21 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     require_plausible(table, origin)
     about_order = _note_order(log, table)
     _require_different_commits(table)
-    begin = start_of(table, start, origin, 1 if times.are_dates else PER_SECOND[unit], dated=times.are_dates)
+    per_second = PER_SECOND[units.get("commit_time", next(iter(units.values()), "s"))]
+    begin = start_of(table, start, origin, 1 if times.are_dates else per_second, dated=times.are_dates)
     _require_fates(table)
     _require_what_applies(table)
     about_missing = [f"`{name}` has no values, and is taken to be missing." for name in missing]
-    about_columns = (*note_others(log), *about_names, *times.notes, *about_missing, *about_versions)
-    about_times = (*_note_units(log, table, times, unit), *_note_dates(times, start, begin + origin))
+    about_columns = (
+        *note_others(log),
+        *about_units,
+        *about_durations,
+        *about_names,
+        *times.notes,
+        *about_missing,
+        *about_versions,
+    )
+    about_times = (*_note_units(log, table, times, units), *_note_dates(times, start, begin + origin))
     notes = (*about_columns, *about_order, *about_times)
     # Versions read by group determine `read_version`, so it is not derived from times.
     has_reads = "read_version" in log_columns or any(map(group_of, log_columns))
@@ -103,14 +131,14 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     return Typed(count_from(begin, table), names, begin + origin, notes, derived)
 
 
-def _note_units(log: Log, table: Table, times: Times, unit: str) -> list[str]:
+def _note_units(log: Log, table: Table, times: Times, units: Mapping[str, str]) -> list[str]:
     """Say where times may count in another unit, but of our own files, which hold no findings."""
     if log.columns.keys() >= {*COLUMNS}:
         return []
     done = table["commit_time"][np.isfinite(table["commit_time"])]
     job = np.ptp(done) * len(np.unique(table["worker"])) / len(done) if len(done) else 0.0
-    columns = [table[name] for name in times.columns if name in table]
-    return note_units(columns, job, unit, are_dates=times.are_dates)
+    columns = {name: table[name] for name in times.columns if name in table}
+    return note_units(columns, job, units.values(), are_dates=times.are_dates)
 
 
 def _note_dates(times: Times, start: Start, begin: float) -> list[str]:
@@ -256,7 +284,8 @@ def _require_names(log: Log) -> None:
     checked_names([group for name in log.columns if (group := group_of(name))])
     # Versions say which commits came before a pull, so that rows in their order need no times.
     order_is_known = "pull_version" in log.columns and not TIMES.intersection(log.columns)
-    require_columns(log, NEEDED[:1] if order_is_known else NEEDED, "Record who commits, and when.")
+    commits_are_known = DURATION in log.columns and not BEGINS.isdisjoint(log.columns)
+    require_columns(log, NEEDED[:1] if order_is_known or commits_are_known else NEEDED, "Record who commits, and when.")
 
 
 def _require_fates(table: Table) -> None:
@@ -292,11 +321,13 @@ def _require_what_applies(table: Table) -> None:
 
 def parse_workers(values: Any, workers: int | None) -> tuple[NDArray[np.int32], tuple[str, ...], tuple[str, ...]]:
     """Return the numbers of workers, their names, which are none where they are numbered from 0, and notes."""
-    if getattr(values, "dtype", np.dtype(object)).kind in "biuf":
+    array = as_array("worker", values) if getattr(values, "dtype", np.dtype(object)).kind in "biuf" else None
+    # Whole numbers beyond those of a float64 would be merged. They are names.
+    if array is not None and not (array.dtype.kind in "iu" and array.max(initial=0) > np.iinfo(np.int32).max):
         numbers = as_numbers("worker", values)
         refuse(np.isnan(numbers), "worker", None, "be known", WORKER_REMEDY)
     else:
-        codes, texts = as_texts("worker", values)
+        codes, texts = as_texts("worker", values if array is None else array)
         refuse(codes < 0, "worker", None, "be known", WORKER_REMEDY)
         long = np.array([len(text) > LONGEST_NAME for text in texts], bool)
         rule = f"have at most {LONGEST_NAME} characters"

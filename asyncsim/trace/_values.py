@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from asyncsim.trace._columns import TraceError, require_one_dimension
 from asyncsim.trace._source import MISSING, import_pandas
 
 Unit = Literal["s", "ms", "us", "ns"]
+Units = Unit | Mapping[str, Unit] | None  # of all columns, of some, or as their names say
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 # Seconds, three years: a log that begins later, and is shorter, counts from another year, as Unix time does.
 EPOCH = 1e8
@@ -26,6 +27,8 @@ WORDS = {"true": 1.0, "false": 0.0}
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?|[-+]?\d+")
 COMMA_OF_SECONDS = re.compile(r"(:\d\d),(\d)")  # as Python's logging writes dates
 DATE = re.compile(r"\d{4}-?\d\d-?\d\d")
+ZONE = re.compile(r"(Z|UTC|[+-]\d\d:?(\d\d)?)$")  # at the end of a date and time
+COARSE = 0.01  # of the mean time between rows
 TIME_REMEDY = "Give seconds, dates in ISO 8601 or durations."
 OF_DURATION = re.compile(r"[A-Za-z:]")
 
@@ -115,26 +118,78 @@ def factorize(array: NDArray[Any]) -> tuple[NDArray[np.intp], list[Any]]:
     return codes, list(objects)
 
 
-def as_seconds(columns: Mapping[str, Any], unit: str) -> Times:
+def as_durations(name: str, values: Any, unit: str) -> NDArray[np.float64]:
+    """Return a column of durations in seconds."""
+    array, _ = _as_times(name, values)
+    if array.dtype.kind == "M":
+        raise TraceError(name, "must be a column of durations", "Give seconds.", found=f"got {array.dtype}")
+    return _to_seconds(array, 0, PER_SECOND[unit])
+
+
+def as_seconds(columns: Mapping[str, Any], unit: str | Mapping[str, str]) -> Times:
     """Return columns of times in seconds. Numbers count in `unit`, dates and durations have units of their own."""
+    per_second = {name: PER_SECOND[unit if isinstance(unit, str) else unit[name]] for name in columns}
     parsed = {name: _as_times(name, values) for name, values in columns.items()}
     arrays = {name: array for name, (array, _) in parsed.items()}
     notes = tuple(note for _, notes in parsed.values() for note in notes)
-    per_second = PER_SECOND[unit]
+    notes += tuple(note for name, array in arrays.items() if (note := _note_precision(name, array)))
+    notes += _note_zones({name: columns[name] for name, array in arrays.items() if array.dtype.kind == "M"})
     dates = {name: array for name, array in arrays.items() if array.dtype.kind == "M"}
     for name, array in arrays.items() if dates else ():
         # Unix times and dates are the same clock, times from the start of a run and dates are not.
-        if array.dtype.kind == "m" or (array.dtype.kind != "M" and _is_early(array, per_second * EPOCH)):
+        if array.dtype.kind == "m" or (array.dtype.kind != "M" and _is_early(array, per_second[name] * EPOCH)):
             rule = f"must be dates too, as `{next(iter(dates))}` is"
             raise TraceError(name, rule, "Give all times as dates, or all as numbers.", found=f"got {array.dtype}")
     # Integers have all their digits, as dates do, while a float has no nanoseconds of Unix time.
     of_dates = [
         array[~np.isnat(array)].min().astype("M8[s]").astype(int) for array in dates.values() if _has_date(array)
     ]
-    integers = [array for array in arrays.values() if array.dtype.kind in "iu" and len(array) and per_second > 1]
-    origin = min(map(int, (*of_dates, *(array.min() // per_second for array in integers))), default=0)
-    seconds = {name: _to_seconds(array, origin, per_second) for name, array in arrays.items()}
+    of_integers = [
+        array.min() // per_second[name]
+        for name, array in arrays.items()
+        if array.dtype.kind in "iu" and len(array) and per_second[name] > 1
+    ]
+    origin = min(map(int, (*of_dates, *of_integers)), default=0)
+    seconds = {name: _to_seconds(array, origin, per_second[name]) for name, array in arrays.items()}
     return Times(seconds, float(origin), bool(dates), notes)
+
+
+def _note_precision(name: str, array: NDArray[Any]) -> str:
+    """Say if a column of floats of less than 64 bits cannot tell its times apart."""
+    if array.dtype not in (np.float16, np.float32) or not np.isfinite(array).any():
+        return ""
+    finite = array[np.isfinite(array)]
+    step = float(np.spacing(np.abs(finite).max()))
+    if step <= COARSE * float(np.ptp(finite)) / len(finite):
+        return ""
+    return f"`{name}` is of {array.dtype}, which has steps of {step:.3g} at these times: log float64 or whole numbers."
+
+
+def _note_zones(columns: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say if some dates have a time zone and others have none, which then count as UTC."""
+    zones = {name: _zones_of(values) for name, values in columns.items()}
+    if len(set[bool]().union(*zones.values())) < 2:
+        return ()
+    mixed = next((name for name, kinds in zones.items() if len(kinds) > 1), None)
+    without = next((name for name, kinds in zones.items() if kinds == {False}), None)
+    which = f"Some dates of `{mixed}` have" if mixed else f"Dates of `{without}` have"
+    return (f"{which} no time zone, which others have: they were read as UTC. Log all with their zone.",)
+
+
+def _zones_of(values: Any) -> set[bool]:
+    """Return whether dates have time zones, for each way that occurs."""
+    dtype = getattr(values, "dtype", None)
+    if dtype is not None and getattr(dtype, "kind", "O") == "M":
+        return {getattr(dtype, "tz", None) is not None}
+    found = set[bool]()
+    for value in values:
+        if isinstance(value, str) and DATE.match(value.strip()):
+            found.add(ZONE.search(value.strip()) is not None)
+        elif isinstance(value, datetime):
+            found.add(value.tzinfo is not None)
+        if len(found) > 1:
+            break
+    return found
 
 
 def _is_early(numbers: NDArray[Any], limit: float) -> bool:

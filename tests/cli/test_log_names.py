@@ -57,3 +57,18 @@ def numbers_in(text: str) -> list[float]:
 
     collect(json.loads(text))
     return flat
+
+
+def test_durations_have_a_name_and_a_unit_in_the_shell(command: Command) -> None:
+    rows = zip(TRACE.worker.tolist(), TRACE.start_time.tolist(), TRACE.commit_time.tolist(), strict=True)
+    lines = [f"{worker},{start},{1000 * (end - start)}" for worker, start, end in rows]
+    Path("log.csv").write_text("\n".join(["worker,start_time,took", *lines]))
+    call = ("trace", "check", "log.csv", "--columns", "duration=took", "--unit")
+    done = command(*call, "duration=ms")
+    assert done.status == 0, done.err
+    assert f"{len(TRACE)} commits" in done.out
+    assert "`finish_time` and `commit_time` are `start_time` + `duration`" in done.out
+    for unit in ("duration=min", "min", "=ms"):
+        wrong = command(*call, unit)
+        assert wrong.status == 2
+        assert "unit" in wrong.err
