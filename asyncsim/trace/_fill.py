@@ -235,7 +235,9 @@ def compute_starts(jobs: LoggedJobs, steps: Steps, ends: JobEnds, previous: Prev
 
 def count_reads(jobs: LoggedJobs, steps: Steps, previous: PreviousJobs, starts: JobStarts) -> Table:
     """Count the versions that reads saw: the steps closed by then or, right after an own commit, by this commit."""
-    by_time = np.searchsorted(steps.close_time, starts.read_time, side="right")
+    seen = np.searchsorted(steps.close_time, starts.read_time, side="right")
+    # A job that takes no time by its clock has not read its own commit, nor later ones of that moment.
+    by_time = np.where(jobs.committed, np.minimum(seen, steps.version), seen)
     # A worker goes on from the version that it pulled for its commit, and from its own step if the commit closed one.
     after_own_commit = (steps.pull_version + steps.closes_step)[previous.row]
     cases = {

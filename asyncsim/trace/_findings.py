@@ -7,13 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._metrics import counted
-from asyncsim.trace._columns import BoolColumn, Tables, TimeColumn, list_workers, previous_own_row
+from asyncsim.trace._columns import BoolColumn, IntColumn, Tables, TimeColumn, list_workers, previous_own_row
 from asyncsim.trace._presence import LEAST_GAPS, LONGER, Presence, presence
 
 MOST_TIES = 0.1  # share of commits at the time of the commit before
 LEAST_ROUNDS = 5
 REMEMBERED = 0.5  # correlation of workers' places in successive rounds, below which they wait for each other
 MOST_AWAY = 5  # jobs that may be none
+LEAST_WAIT = 0.2  # of a median job, which a worker waits for its next read if rows are lost
+MOST_FAR = 0.1  # share of reads that come so late, of a log that lacks rows
+LEAST_EARLY = 3  # commits, of which chance makes three in a thousand logs this much sooner than the others
+SOONER = 10.0  # times
 CONSTANT = 1e-6  # relative spread of durations that differ by rounding only
 
 AnyTrace = TypeVar("AnyTrace", bound=Tables)
@@ -30,8 +34,14 @@ def findings(trace: Tables, presence: Presence) -> list[str]:
     before = previous_own_row(trace.worker)
     jobs = (trace.commit_time - trace.commit_time[before])[before >= 0]
     notes = [*describe_pauses(presence.pauses), *_late(trace, presence), *_successors(trace, presence)]
+    notes += [] if len(presence.pauses) else _gaps(trace, before)
     if not is_constant(jobs):
-        notes += [*([] if len(presence.pauses) else _away(trace)), *_doubled(jobs), *_ties(np.diff(trace.commit_time))]
+        notes += [
+            *([] if len(presence.pauses) else _away(trace)),
+            *_doubled(jobs),
+            *_early(jobs),
+            *_ties(np.diff(trace.commit_time)),
+        ]
     return [*notes, *_departed(trace, presence), *find_rounds(trace, jobs)]
 
 
@@ -126,6 +136,41 @@ def _away(trace: Tables) -> list[str]:
         f"{of_worker} committed nothing from {trace.commit_time[before[row]]:.6g} s to {trace.commit_time[row]:.6g} s"
         f"{others}, {times.max() / longest[far[-1] - 1]:.0f} times as long as any other job: if it was away or rows "
         "are lost, this job is none. Log `read_time`, or give the worker a new name after the gap."
+    ]
+
+
+def _gaps(trace: Tables, before: IntColumn) -> list[str]:
+    """Report a few reads that come a job or more after the worker's previous commit, where all others come at it."""
+    again = before >= 0
+    if "read_time" in trace.derived or again.sum() < LEAST_GAPS:
+        return []
+    waits = (trace.read_time - trace.commit_time[before])[again]
+    jobs = (trace.commit_time - trace.read_time)[again]
+    far = waits > LEAST_WAIT * float(np.median(jobs))
+    others = waits[~far].max(initial=0.0)
+    if not far.any() or far.mean() > MOST_FAR or others > CONSTANT * float(jobs.mean()):
+        return []
+    row = int(np.flatnonzero(again)[far][0])
+    reads = "1 read comes" if far.sum() == 1 else f"{far.sum():,} reads come"
+    return [
+        f"{reads} long after the worker's previous commit, and all others at it, first that of "
+        f"{list_workers(trace.names, trace.worker[[row]])} at {trace.read_time[row]:.6g} s: rows are lost, or workers "
+        "were away."
+    ]
+
+
+def _early(times: TimeColumn) -> list[str]:
+    """Report a few commits that follow their worker's previous one far sooner than all others."""
+    ordered = np.sort(times)
+    ordered = ordered[ordered > 0]
+    few = slice(LEAST_EARLY, max(LEAST_EARLY, len(ordered) // 10))
+    far = np.flatnonzero(ordered[few] > SOONER * ordered[few.start - 1 : few.stop - 1])
+    if len(times) < LEAST_GAPS or not len(far):
+        return []
+    count = LEAST_EARLY + int(far[0])
+    return [
+        f"{count:,} commits follow their worker's previous one within {ordered[count - 1]:.3g} s, and all others only "
+        f"after {ordered[count]:.3g} s: if lines are doubled, with stamps of their own, remove them."
     ]
 
 

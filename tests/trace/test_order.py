@@ -121,3 +121,17 @@ class TestAWorkerThatJoinsLate:
         whole = Trace.from_columns(log_of(self.ROWS) | {"read_time": TRACE.read_time[self.ROWS]})
         groups = {f"read_version[{name}]": whole.read_version for name in ("head", "tail")}
         assert self.read(**groups).staleness.tolist() == whole.staleness.tolist()
+
+
+@pytest.mark.parametrize("tick", [1.0, 2.0, 5.0])
+def test_a_job_of_no_ticks_after_a_pause_has_not_read_its_own_commit(tick: float) -> None:
+    """By a coarse clock it reads and commits at one moment, and not when its worker committed before."""
+    generator = np.random.default_rng(0)
+    worker, jobs, pauses = np.repeat([0, 1, 2], 200), generator.exponential(2.0, 600), generator.exponential(2.0, 600)
+    ends = np.concatenate([np.cumsum(part) for part in np.split(jobs + pauses, 3)])
+    order = np.argsort(ends)
+    log = {"worker": worker, "read_time": ends - jobs, "commit_time": ends}
+    table = {name: values[order] if name == "worker" else values[order] // tick * tick for name, values in log.items()}
+    trace = asim.Trace.from_columns(table)
+    assert (trace.staleness >= 0).all()
+    assert (trace.read_time == table["read_time"]).all()

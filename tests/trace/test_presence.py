@@ -203,3 +203,39 @@ def test_estimated_first_jobs_are_in_no_mean_of_compute_times(start):
     compute = asim.statistics(trace).compute
     assert (compute.mean, compute.cv) == (pytest.approx(times.mean()), pytest.approx(times.std() / times.mean()))
     assert np.isfinite(compute.by_worker_mean).all()
+
+
+@pytest.mark.parametrize("lost", [[17], [100, 101, 350], range(5, 700, 33)], ids=len)
+def test_lost_rows_have_a_note_where_reads_are_logged(lost):
+    """A worker reads at its own commit, so that a read without one lacks a row."""
+    columns, begins = log_of([0.0] * OLD)
+    table = {**columns, "read_time": begins}
+    assert not asim.Trace.from_columns(table).notes
+    kept = np.setdiff1d(np.arange(len(begins)), lost)
+    (note,) = asim.Trace.from_columns({name: values[kept] for name, values in table.items()}).notes
+    assert "long after the worker's previous commit" in note
+    assert "rows are lost" in note
+
+
+def test_workers_that_pause_before_they_read_have_no_note_of_lost_rows():
+    columns, begins = log_of([0.0] * OLD)
+    shares = np.where(begins > 0, np.random.default_rng(0).uniform(0.1, 0.5, len(begins)), 0.0)
+    table = {**columns, "read_time": begins + shares * (columns["commit_time"] - begins)}
+    assert not any("rows are lost" in note for note in asim.Trace.from_columns(table).notes)
+
+
+@pytest.mark.parametrize("later", [1e-4, 1e-3, 1e-2])
+def test_rows_that_are_doubled_with_stamps_of_their_own_have_a_note(later):
+    columns, _ = log_of([0.0] * OLD)
+    again = np.arange(10, len(columns["worker"]), 20)
+    table = {name: np.append(values, values[again] + later * (name != "worker")) for name, values in columns.items()}
+    order = np.argsort(table["commit_time"])
+    notes = asim.Trace.from_columns({name: values[order] for name, values in table.items()}).notes
+    assert any("if lines are doubled" in note for note in notes)
+
+
+@pytest.mark.parametrize("cv", [0.3, 1.0, 1.5])
+def test_short_jobs_of_a_law_are_no_doubled_rows(cv):
+    for seed in range(20):
+        columns, _ = log_of([0.0] * OLD, law=Gamma(1.0, cv), seed=seed)
+        assert not any("doubled" in note for note in asim.Trace.from_columns(columns).notes)
