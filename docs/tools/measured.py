@@ -18,6 +18,9 @@ class Best(NamedTuple):
     high: float
 
 
+NEVER = Best(np.nan, np.inf, np.inf, np.inf)  # no step size reaches the target on all schedules
+
+
 def rows(question: str, quantity: str = "seconds") -> dict[tuple[str, float], np.ndarray]:
     """Return (setting, step size) -> the values of the schedules."""
     with TABLE.open(encoding="utf-8", newline="") as file:
@@ -40,12 +43,12 @@ def best(question: str, quantity: str = "seconds") -> dict[str, Best]:
     return found
 
 
-def table(question: str, labels: dict[str, str], quantities: dict[str, str] | None = None) -> Any:
+def table(question: str, labels: dict[Any, str], quantities: dict[str, str] | None = None) -> Any:
     """Return a Markdown table with a row for each setting at its best step, which a page shows.
 
     Args:
         question: Of the table, for example "story".
-        labels: Setting -> its name in the page.
+        labels: Setting, or a pair of a setting and one of its step sizes -> its name in the page.
         quantities: Quantity -> the head of its column, by default the seconds.
     """
     columns = quantities or {"seconds": "seconds"}
@@ -55,10 +58,39 @@ def table(question: str, labels: dict[str, str], quantities: dict[str, str] | No
     for setting, label in labels.items():
         cells = []
         for quantity in columns:
-            one = values[quantity][setting]
-            cells += [f"{one.mean:.3g} ({one.low:.3g} to {one.high:.3g})", *[f"{one.step:.2g}"] * has_steps]
+            chosen = isinstance(setting, tuple)
+            one = at(question, quantity, *setting) if chosen else values[quantity].get(setting, NEVER)
+            cells += [in_range(one), *[f"{one.step:.2g}" if np.isfinite(one.step) else "–"] * has_steps]
         lines.append([label, *cells])
     return markdown(lines)
+
+
+def crossed(question: str, rows: dict[str, str], columns: dict[str, str], corner: str = "") -> Any:
+    """Return a Markdown table of seconds and best steps with a row and a column for each part of a setting's name.
+
+    Args:
+        question: Of the table, for example "batch".
+        rows: Last part of the names of settings -> the name of their row.
+        columns: First part of the names of settings -> the name of their column.
+        corner: Head of the first column.
+    """
+    values = best(question)
+    lines = [[corner, *(head for column in columns.values() for head in (column, "best η"))]]
+    for row, label in rows.items():
+        several = [values[f"{column}, {row}"] for column in columns]
+        lines.append([label, *(cell for one in several for cell in (in_range(one), f"{one.step:.2g}"))])
+    return markdown(lines)
+
+
+def at(question: str, quantity: str, setting: str, step: float) -> Best:
+    """Return the values of a setting at one of its step sizes."""
+    values = rows(question, quantity)[setting, step]
+    return Best(step, float(values.mean()), float(values.min()), float(values.max()))
+
+
+def in_range(one: Best) -> str:
+    """Return the mean and the range over the schedules, as a cell has them."""
+    return f"{one.mean:.3g} ({one.low:.3g} to {one.high:.3g})" if np.isfinite(one.mean) else "not reached"
 
 
 def at_steps(question: str, labels: dict[str, str], steps: tuple[float, ...], quantity: str, form: str = ".3g") -> Any:

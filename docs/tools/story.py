@@ -14,10 +14,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 import asyncsim as asim
-from asyncsim import delays, protocols, rules
+from asyncsim import compressors, delays, protocols, rules
 
 TABLE = Path(__file__).parents[1] / "reference" / "story.csv"
 SCHEDULES, SEEDS = 6, 12
@@ -234,6 +235,101 @@ def tuned() -> Iterator[Row]:
             yield from measure("tuned", f"{name}, {label}", schedule, rule, grid(0.025, 3.2), workload, at_the_end)
 
 
+def more_workers() -> Iterator[Row]:
+    """Seconds to a loss of 0.1 and losses after 60 s of 8 and 40 equal workers, also behind a busy server (tune.md)."""
+    workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32)
+    servers = {"": asim.Server(), ", busy server": asim.Server(service=delays.Constant(0.05))}
+    low = {8: 0.025, 40: 0.00625}
+    kinds: dict[str, tuple[Callable[..., Any], Any, dict[int, float]]] = {
+        "plain": (rules.Downpour, protocols.Asynchronous(), low),
+        "divided by staleness": (rules.AdaptiveStaleness, protocols.Asynchronous(), {8: 0.2, 40: 0.2}),
+        "GEM": (rules.GEM, protocols.Asynchronous(), {8: 0.1, 40: 0.1}),
+        "synchronous": (rules.Downpour, protocols.Synchronous(), {8: 0.2, 40: 0.2}),
+    }
+
+    def values(trace: asim.Trace, run: asim.Run) -> dict[str, np.ndarray]:
+        return seconds_below(0.1, np.arange(0, 101, 2))(trace, run) | loss_before(60)(trace, run)
+
+    for (where, server), (name, (rule, protocol, lows)) in product(servers.items(), kinds.items()):
+        for workers, lowest in lows.items():
+            if where and name in ("divided by staleness", "synchronous"):
+                continue
+            each = asim.Cluster(workers, GAMMA, server=server, protocol=protocol)
+            schedule = lambda seed, each=each: asim.simulate(each, seconds=100, seed=seed)  # noqa: E731
+            setting = f"{workers}, {name}{where}"
+            yield from measure("more", setting, schedule, rule, grid(lowest, 16 * lowest), workload, values)
+
+
+def fixed_batch() -> Iterator[Row]:
+    """Seconds to a loss of 0.1 where 256 samples are divided among the workers of a ring or of a server (tune.md)."""
+    links: dict[str, Any] = {"latency": delays.Constant(1e-4), "bandwidth": 1.25e9, "message_bytes": 20e6}
+    for workers in (8, 16, 32):
+        workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=256 // workers)
+        law = delays.for_batch(256 // workers, per_sample=0.032, overhead=0.1, cv=0.1)
+        kinds: dict[str, tuple[Any, Any, Any, np.ndarray]] = {
+            "all-reduce": ("ring", protocols.Synchronous(), asim.Server(), grid(0.2, 3.2)),
+            "asynchronous": (
+                "none",
+                protocols.Asynchronous(),
+                asim.Server(service=delays.Constant(0.005)),
+                grid(0.25 / workers, 4 / workers),
+            ),
+        }
+        until = 40 + 640 // workers
+        for name, (collective, protocol, server, steps) in kinds.items():
+            network = asim.Network(**links, collective=collective)
+            each = asim.Cluster(workers, law, network=network, server=server, protocol=protocol)
+            schedule = lambda seed, each=each, until=until: asim.simulate(each, seconds=until, seed=seed)  # noqa: E731
+            values = seconds_below(0.1, np.arange(0, until + 1))
+            yield from measure("batch", f"{name}, {workers}", schedule, rules.Downpour, steps, workload, values)
+
+
+class Half(compressors.Compressor, named=False):
+    """Every number in 16 bits, as DDP's fp16_compress_hook sends it."""
+
+    def compress(self, key: Any, update: Any, state: Any) -> tuple[Any, Any]:
+        """Round to float16 and back."""
+        return jax.tree.map(lambda x: x.astype("float16").astype(x.dtype), update), state
+
+    def bytes(self, params: Any) -> int:
+        """Count half of those in float32."""
+        return asim.compressors.bytes_of(params) // 2
+
+    def delta(self, params: Any) -> float:
+        """Return δ of eleven significant bits."""
+        return 1 - 2.0**-22
+
+
+def compression() -> Iterator[Row]:
+    """Seconds to a loss of 0.1 of 16 ranks at 10 Gb/s and 400 MB with each compressor (frameworks.md)."""
+    workload, workers = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32), 16
+    params = jax.eval_shape(workload.init, jax.random.key(0))
+    kinds = {
+        "none": compressors.Identity(),
+        "fp16": Half(),
+        "rank 1": compressors.LowRank(1),
+        "signs": compressors.ScaledSign(),
+        "top 10 %": compressors.TopK(0.1),
+        "top 1 %": compressors.TopK(0.01),
+    }
+    law, links = delays.Gamma(mean=0.25, cv=0.05), {"latency": delays.Constant(20e-6), "bandwidth": 1.25e9}
+    for name, compressor in kinds.items():
+        share = compressor.bytes(params) / compressors.bytes_of(params)
+        # Places and signs of several ranks cannot be added: each rank gathers all messages, n·f/2 of a ring's bytes.
+        sent = share * workers / 2 if name.startswith(("signs", "top")) else share
+        ring = asim.Network(**links, message_bytes=400e6 * sent, collective="ring")
+        apart = asim.Network(**links, message_bytes=400e6, compression=share)
+        clusters = {
+            "all-reduce": (asim.Cluster(workers, law, network=ring, protocol=protocols.Synchronous()), grid(0.4, 3.2)),
+            "asynchronous": (asim.Cluster(workers, law, network=apart), grid(0.025, 0.2)),
+        }
+        for label, (each, steps) in clusters.items():
+            rule = lambda rates, compressor=compressor: rules.compressed(rules.Downpour(rates), compressor)  # noqa: E731
+            schedule = lambda seed, each=each: asim.simulate(each, seconds=80, seed=seed)  # noqa: E731
+            values = seconds_below(0.1, np.arange(81))
+            yield from measure("compression", f"{label}, {name}", schedule, rule, steps, workload, values)
+
+
 def quadratic() -> Iterator[Row]:
     """Seconds until the mean square error stays below 0.01, over 100 copies on each schedule (lesson 5)."""
     kinds = {
@@ -402,6 +498,9 @@ QUESTIONS: dict[str, Callable[[], Iterable[Row]]] = {
     "gaps": gaps,
     "shapes": shapes,
     "tuned": tuned,
+    "more": more_workers,
+    "batch": fixed_batch,
+    "compression": compression,
     "limits": limits,
     "leads": leads,
     "knobs": knobs,

@@ -334,6 +334,39 @@ def test_a_step_at_which_one_schedule_fails_has_no_mean(tools, tmp_path, monkeyp
     assert text.splitlines()[-1] == "| the name | 1.5 | not reached |"
 
 
+def test_a_setting_that_no_step_brings_to_the_target_is_not_reached_and_has_no_best_step(tools, tmp_path, monkeypatch):
+    pytest.importorskip("IPython", reason="the extra `docs` is not installed")
+    table = tmp_path / "story.csv"
+    rows = ["q,x,seconds,.1,1,3", "q,x,seconds,.2,2,8", "q,y,seconds,.1,1,inf"]
+    table.write_text("\n".join(["question,setting,quantity,step size,a,b", *rows]), encoding="utf-8")
+    measured = tools("measured")
+    monkeypatch.setattr(measured, "TABLE", table)
+    lines = measured.table("q", {"x": "best", ("x", 0.2): "larger", "y": "never"}).data.splitlines()
+    assert lines[2:] == ["| best | 2 (1 to 3) | 0.1 |", "| larger | 5 (2 to 8) | 0.2 |", "| never | not reached | – |"]
+
+
+def test_a_crossed_table_has_the_best_of_each_column_in_a_row(tools, tmp_path, monkeypatch):
+    pytest.importorskip("IPython", reason="the extra `docs` is not installed")
+    table = tmp_path / "story.csv"
+    rows = ["question,setting,quantity,step size,a,b", 'q,"one, 8",seconds,.1,1,3', 'q,"two, 8",seconds,.4,4,6']
+    table.write_text("\n".join(rows), encoding="utf-8")
+    measured = tools("measured")
+    monkeypatch.setattr(measured, "TABLE", table)
+    lines = measured.crossed("q", {"8": "eight"}, {"two": "II", "one": "I"}, "n").data.splitlines()
+    assert lines[0] == "| n | II | best η | I | best η |"
+    assert lines[2:] == ["| eight | 5 (4 to 6) | 0.4 | 2 (1 to 3) | 0.1 |"]
+
+
+def test_the_index_quotes_the_ratio_of_the_limits_and_the_time_that_gem_saves_with_40_workers(tools):
+    measured = tools("measured")
+    limits, seconds = measured.best("limits", "limit"), measured.best("more")
+    ratio = limits["8, gamma, cv 0.3"].mean / limits["40, gamma, cv 0.3"].mean
+    saved = 1 - seconds["40, GEM"].mean / seconds["8, GEM"].mean
+    line = next(line for line in (TOOLS / "index.md").read_text("utf-8").splitlines() if "| I go from 8 to 40" in line)
+    assert f"a {ratio:.1f} times smaller step" in line
+    assert f"takes {100 * saved:.0f} % less time" in line
+
+
 def test_the_index_quotes_the_ratios_of_the_story(tools):
     measured = tools("measured")
     best, every = measured.best("story"), measured.rows("story")
