@@ -41,6 +41,7 @@ smartquotes = False  # two dashes are a flag
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
 # Docstrings
+highlight_language = "none"  # Indented blocks of docstrings are commands and formulas; examples and cells have colours.
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True

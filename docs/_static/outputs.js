@@ -81,7 +81,7 @@ function narrow(blocks) {
 
 if (typeof module === "undefined") {
   document.addEventListener("DOMContentLoaded", () => {
-    for (const output of document.querySelectorAll(":is(.cell_output, .highlight-text, .highlight-default) div.highlight")) {
+    for (const output of document.querySelectorAll(":is(.cell_output, .highlight-text, .highlight-none) div.highlight")) {
       const text = output.querySelector("pre").textContent;
       const blocks = blocksOf(text);
       // Beside a command that is no cell, a second column is a remark.

@@ -1,5 +1,14 @@
 // The layout that a stylesheet cannot know: it depends on the length of a word and on the shape of a picture.
 document.addEventListener("DOMContentLoaded", () => {
+  // Tables that a program printed keep their lines, and scroll if they are too wide. Commands with a remark beside them wrap.
+  for (const output of document.querySelectorAll(":is(.cell_output, .highlight-text, .highlight-none) pre")) {
+    const columns = !output.closest(".highlight-text") ? /\S {2,}\S/ : /\S {2,}[^\s#].* {2,}\S/;
+    const lines = output.textContent.split("\n");
+    output.classList.toggle("columns", lines.filter((line) => columns.test(line)).length > 1);
+    // Sentences between the rows wrap all the same, if no word of the block has a colour.
+    if (!output.matches(".columns") || output.querySelector("span:not(:empty)")) continue;
+    output.replaceChildren(...lines.flatMap((line, place) => [place ? "\n" : "", columns.test(line) ? line : wrapping(line)]));
+  }
   // Short words of code stay whole, and so do flags in headings and commands: `--seed` must not end a line with its dashes.
   const texts = document.createTreeWalker(document.querySelector("article") ?? document.body, NodeFilter.SHOW_TEXT);
   const withFlags = [];
@@ -28,11 +37,6 @@ document.addEventListener("DOMContentLoaded", () => {
     heading.firstChild.replaceWith(...breakable(heading.firstChild.data));
   }
   for (const word of document.querySelectorAll("td code .pre:not(.whole)")) word.replaceChildren(...breakable(word.textContent));
-  // Tables that a program printed keep their lines, and scroll if they are too wide. Commands with a remark beside them wrap.
-  for (const output of document.querySelectorAll(":is(.cell_output, .highlight-text, .highlight-default) pre")) {
-    const columns = !output.closest(".highlight-text") ? /\S {2,}\S/ : /\S {2,}[^\s#].* {2,}\S/;
-    output.classList.toggle("columns", output.textContent.split("\n").filter((line) => columns.test(line)).length > 1);
-  }
   // Pictures open in full size. Wide ones scroll on a telephone, and fade out on the right as long as more is there.
   for (const picture of document.querySelectorAll("article img")) {
     const place = () => {
@@ -43,7 +47,8 @@ document.addEventListener("DOMContentLoaded", () => {
         box.href = picture.src;
       }
       box.classList.add("picture");
-      const hasPanels = picture.naturalWidth >= 1300 || picture.naturalWidth > 2 * picture.naturalHeight;
+      const isWide = !picture.closest(".cell_output") && picture.naturalWidth > 2 * picture.naturalHeight;
+      const hasPanels = picture.naturalWidth >= 1300 || isWide;
       if (!hasPanels && !picture.src.endsWith(".svg")) return;
       const fade = () => box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
       box.classList.add("scrolls");
@@ -70,6 +75,13 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("message", ({ data }) => data === "dark?" && tell());
   new MutationObserver(tell).observe(document.body, { attributeFilter: ["data-theme"] });
 });
+
+function wrapping(line) {
+  const part = document.createElement("span");
+  part.className = "wraps";
+  part.textContent = line;
+  return part;
+}
 
 // The search takes this site's words for those of its readers, and an empty search offers the pages that answer most.
 document.addEventListener("DOMContentLoaded", () => {
