@@ -53,8 +53,10 @@ class NoNetwork(CoordinatedRun):
             law = cluster.server.service
             self._service = [draw_delays(self, law, seed, w, Purpose.SERVICE) for w in range(workers)]
         self._order = count().__next__
+        # Workers that begin or are interrupted, which SimPy handles before all other events of the time.
         self._urgent = deque(range(workers))
-        self._soon: deque[tuple[int, int, int]] = deque()  # order, worker, order of the awaited event
+        # Other events of the present time: order, worker, order of the awaited event.
+        self._soon: deque[tuple[int, int, int]] = deque()
         self._heap: list[tuple[float, int, int]] = []  # time, order, worker
         self._void = 0  # events of the heap whose jobs were stopped
         self._phase = [_START] * workers
@@ -79,7 +81,7 @@ class NoNetwork(CoordinatedRun):
             # An event of the heap at the present time comes first if it was scheduled first.
             elif soon and not (heap and heap[0][0] == self.now and heap[0][1] < soon[0][0]):
                 _, worker, awaited = soon.popleft()
-                if worker < 0:  # a slot was freed
+                if worker < 0:  # A slot was freed.
                     self._take_up()
                 elif awaits[worker] == awaited:
                     next_phase[phase[worker]](worker)
@@ -90,6 +92,7 @@ class NoNetwork(CoordinatedRun):
                 if not heap:
                     raise EmptySchedule
                 _, awaited, worker = heappop(heap)
+                # An event that its worker no longer awaits is void: the job was stopped.
                 if awaits[worker] == awaited:
                     self.now = time
                     next_phase[phase[worker]](worker)

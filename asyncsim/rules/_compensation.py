@@ -94,14 +94,15 @@ class DCASGD(Elementwise):
         strength = STRENGTHS[self.variance] if self.compensation is None else self.compensation
         square: Params = ()
         if self.variance != "constant":
-            alone = self.variance == "adaptive_by_worker"
+            by_worker = self.variance == "adaptive_by_worker"
             square = jax.tree.map(jnp.square, widen(gradient))
-            mean = averaged_square(self.decay, state if alone else view.server.square, square)
+            # The strength counts this gradient as well, before the server has averaged its square.
+            mean = averaged_square(self.decay, state if by_worker else view.server.square, square)
             adapted = jax.tree.map(lambda ms: strength / jnp.sqrt(ms + SMALL_ADAPTIVE), mean)
             strength = as_precise(adapted, gradient)
-            state, square = (mean, ()) if alone else (state, square)
-        better = compensated(strength, gradient, view.server.central, view.read)
-        message = {"update": descent(self.learning_rate, better), "square": square}
+            state, square = (mean, ()) if by_worker else (state, square)
+        corrected = compensated(strength, gradient, view.server.central, view.read)
+        message = {"update": descent(self.learning_rate, corrected), "square": square}
         return Sent(message, state, Info(update=descent(self.learning_rate, gradient)))
 
     def apply(self, central: Params, server: Server, message: dict[str, Any], view: View) -> tuple[Params, Server]:
@@ -165,6 +166,7 @@ class GapAware(Momentum):
         def shrunk(g: jax.Array, t: jax.Array, s: jax.Array, square: jax.Array) -> jax.Array:
             usual = jnp.sqrt(square / weight.astype(square.dtype)) + jnp.abs(self.learning_rate) * SMALL_GAP
             gap = jnp.abs(t - s)
+            # Where the parameter has not moved, its usual gap may be 0 as well, and 0/0 would be no number.
             return (g / (1 + jnp.where(gap > 0, gap / usual, 0))).astype(g.dtype)
 
         message = jax.tree.map(shrunk, gradient, server.central, view.read, server.square)

@@ -229,6 +229,7 @@ class FADAS(Buffered):
     def apply(self, central: Params, server: Moments, message: dict[str, Any], view: View) -> tuple[Params, Moments]:
         rate: Any = self.server_learning_rate
         if self.grace is not None:
+            # The mean of the step's histograms is positive at every age that occurs in it.
             present = message["ages"] > 0
             oldest = jnp.max(jnp.where(present, jnp.arange(OLDEST + 1), 0)).astype(message["ages"].dtype)
             age = jnp.maximum(oldest, 1)

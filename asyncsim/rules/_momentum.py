@@ -290,6 +290,7 @@ class DelayedNesterov(ServerMomentum):
         gathered = jax.tree.map(jnp.add, server.gathered, message)
         updated = jax.tree.map(lambda m, d: self.momentum * m + d / interval, server.moment, gathered)
         moment = tree_where(moves, as_precise(updated, server.moment), server.moment)
+        # N - 1 steps in a row move θ by the share c of the momentum's step, and the N-th by the rest, 1 - c·(N - 1).
         part = jnp.where(moves, 1 - share * interval + share, share)
 
         def move(theta: jax.Array, m: jax.Array, g: jax.Array) -> jax.Array:

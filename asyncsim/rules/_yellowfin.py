@@ -73,6 +73,7 @@ def tune(measured: Measured) -> tuple[jax.Array, jax.Array]:
     weight = measured.weight
     lowest, highest = jnp.exp(measured.lowest / weight), jnp.exp(measured.highest / weight)
     variance = jnp.maximum(measured.square / weight - total(jax.tree.map(jnp.square, measured.mean)) / weight**2, SMALL)
+    # At the minimum p·x = (1 - x)³, a cubic whose one real root has a closed form in hyperbolic sines.
     p = jnp.maximum((measured.distance / weight * lowest) ** 2 / (2 * variance), SMALL)
     x = 1 - 2 * jnp.sqrt(p / 3) * jnp.sinh(jnp.arcsinh(1.5 * jnp.sqrt(3 / p)) / 3)
     spread = jnp.sqrt(highest / lowest)
@@ -92,8 +93,11 @@ def total_momentum(rate: jax.Array, server: Server, gradient: Params, read: Para
         return jnp.where(moved == 0, jnp.nan, pushed / jnp.where(moved == 0, 1, moved)).ravel()
 
     quotients = jnp.concatenate(jax.tree.leaves(jax.tree.map(quotient, server.history, read, gradient)))
-    either = jnp.where(jnp.arange(quotients.size) % 2 == 0, jnp.inf, -jnp.inf)
-    quotients = jnp.where(jnp.isnan(quotients), either, quotients)
+    # Parameters that did not move have no quotient. Half of them count as +∞ and half as -∞, which leaves the median to
+    # the others.
+    infinity = jnp.where(jnp.arange(quotients.size) % 2 == 0, jnp.inf, -jnp.inf)
+    quotients = jnp.where(jnp.isnan(quotients), infinity, quotients)
+    # The history must still hold the versions before and after the one that was read.
     measurable = (staleness >= 1) & (version >= 1) & (staleness + 2 <= length)
     return jnp.where(measurable, median(quotients), jnp.nan).astype(float)
 
