@@ -287,7 +287,7 @@ class Gossip(Checked):
                 rows, time = last + 1, trace.commit_time[last]
             parts = [*self._parts(len(rows), seed)]
         sizes = [len(target) for target, *_ in parts]
-        target, source, weight, sent = (_joined([part[place] for part in parts]) for place in range(4))
+        target, source, weight, sent = (_joined([part[column] for part in parts]) for column in range(4))
         mixings = Mixings(
             event=np.arange(len(rows), dtype=np.int32).repeat(sizes),
             before=rows.astype(np.int32).repeat(sizes),

@@ -269,9 +269,9 @@ class Hierarchy(Checked):
 
     def _merges(self, levels: "Levels", times: NDArray[np.float64], order: NDArray[np.intp]) -> Mixings:
         """Return the mixings by which regions merge the global value, as it was when it was sent."""
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        of_pushes = place[len(order) - len(levels.pushed) :]
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        of_pushes = rank[len(order) - len(levels.pushed) :]
         columns = []
         for region, merges in enumerate(levels.merges):
             pushes = np.flatnonzero(levels.pushed.worker == region)[: len(merges.time)]

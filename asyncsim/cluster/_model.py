@@ -364,13 +364,13 @@ class Cluster(Checked):
 def require_faults(faults: Any, workers: int, what: str = "worker") -> tuple[AnyFault, ...]:
     """Check faults of workers, or of others that are numbered from 0, and return them as a tuple."""
     faults = tuple(faults)
-    for place, fault in enumerate(faults):
+    for index, fault in enumerate(faults):
         if not isinstance(fault, AnyFault):
-            raise ValueError(f"`faults` must hold faults; entry {place} is {fault!r}. Use those of `asyncsim.faults`.")
+            raise ValueError(f"`faults` must hold faults; entry {index} is {fault!r}. Use those of `asyncsim.faults`.")
         worker = getattr(fault, "worker", None)
         if worker is not None and worker >= workers:
             raise ValueError(
-                f"`faults` must affect {what}s 0 to {workers - 1}; entry {place} names {what} {worker}. "
+                f"`faults` must affect {what}s 0 to {workers - 1}; entry {index} names {what} {worker}. "
                 f"{what.capitalize()}s are numbered from 0."
             )
     return faults

@@ -120,7 +120,7 @@ def _matrix_of(graph: Any) -> Any:
     The weight of an edge is the share of the receiver's new value that comes from the sender. What the edges to a
     worker lack of 1 is its own share, unless it has an edge to itself. Weights that are all 1 say nothing.
     """
-    nodes = {node: place for place, node in enumerate(graph.nodes)}
+    nodes = {node: index for index, node in enumerate(graph.nodes)}
     matrix, weights_seen = np.zeros((len(nodes), len(nodes))), set[float]()
     for node, others in graph.adjacency():
         for other, edge in others.items():
@@ -354,8 +354,8 @@ class RandomGroups(Graph):
         members, sizes = np.argsort(group, kind="stable"), np.bincount(group)
         target = np.arange(workers, dtype=np.int32).repeat(sizes[group])
         first = (np.cumsum(sizes) - sizes)[group[target]]  # of a group among all members
-        place = np.arange(len(target)) - np.flatnonzero(np.diff(target, prepend=-1))[target]
-        return target, members[first + place].astype(np.int32), 1 / sizes[group[target]]
+        offset = np.arange(len(target)) - np.flatnonzero(np.diff(target, prepend=-1))[target]
+        return target, members[first + offset].astype(np.int32), 1 / sizes[group[target]]
 
 
 @lru_cache(maxsize=16)

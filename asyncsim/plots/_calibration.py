@@ -130,22 +130,22 @@ def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
     stages = fit.model.stages
     if stages:
         row = grid[0, 0].subgridspec(1, len(stages))
-        for place, (name, stage) in enumerate(stages.items()):
-            ax = figure.add_subplot(row[0, place])
+        for column, (name, stage) in enumerate(stages.items()):
+            ax = figure.add_subplot(row[0, column])
             draw_quantiles(ax, *stage.quantiles)
             ax.set(title=f"{name}: {', '.join(stage.families)}")
     else:  # the posterior of each parameter, with its prior
         names = list(fit.parameters)[:MOST_PANELS]
         row = grid[0, 0].subgridspec(1, len(names))
-        for place, name in enumerate(names):
-            ax, parameter = figure.add_subplot(row[0, place]), fit.parameters[name]
+        for column, name in enumerate(names):
+            ax, parameter = figure.add_subplot(row[0, column]), fit.parameters[name]
             prior = fit.model.priors[name] or (math.nan, math.nan)  # a time of a model that fits ratios has no prior
             draw_posterior(
-                ax, fit.draws[:, place], prior, (parameter.low, parameter.high), identifiable=parameter.identifiable
+                ax, fit.draws[:, column], prior, (parameter.low, parameter.high), identifiable=parameter.identifiable
             )
-            ax.set(xlabel=name, yticks=[], ylabel="draws of the posterior" if place == 0 else "")
+            ax.set(xlabel=name, yticks=[], ylabel="draws of the posterior" if column == 0 else "")
             ax.set_title("" if parameter.identifiable else "not identifiable", fontsize="small")
-            if place == 0:
+            if column == 0:
                 ax.legend(fontsize="small", frameon=True, framealpha=1.0, edgecolor="none")
     if numbers is not None:
         _draw_what_if(figure, fit, numbers, grid[1, 0])
@@ -154,12 +154,12 @@ def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
     draw_title(figure, f"{type(fit.cluster).__name__} fitted to {log}", f"{size}{hidden}")
 
 
-def _draw_what_if(figure: "Figure", fit: Any, numbers: Any, place: Any) -> None:
+def _draw_what_if(figure: "Figure", fit: Any, numbers: Any, grid_cell: Any) -> None:
     """Draw throughput and mean staleness against the number of workers, or of rollouts against the lead."""
     varied = fit.model.varied
     values = np.asarray(numbers[varied], np.float64)
     finite = np.isfinite(values)  # no bound of the lead has no place on the axis
-    for cell, (name, label) in zip(place.subgridspec(1, 2), fit.model.labels.items(), strict=False):
+    for cell, (name, label) in zip(grid_cell.subgridspec(1, 2), fit.model.labels.items(), strict=False):
         ax = figure.add_subplot(cell)
         predicted = numbers.get(f"predicted_{name}", np.full(len(values), math.nan))
         ends = [numbers[f"{name}{end}"][finite] for end in ("_low", "", "_high")]

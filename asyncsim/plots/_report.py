@@ -229,11 +229,11 @@ def _draw_running_mean(ax: "Axes", run: Run, name: str, x: ArrayLike | None = No
     """Draw the running mean of the loss, or of a record, over `SMOOTHED` commits of each worker."""
     loss = name == "loss"
     values, at = (run.loss, np.arange(run.commits)) if loss else (run.records[name], run.recorded_at[name])
-    place = (np.arange(run.commits) + 1) / run.workers if x is None else np.asarray(x, np.float64)
-    if place.ndim != 1 or len(place) < run.commits:
-        raise ValueError(f"`x` must have a number for each of {run.commits} commits; got shape {place.shape}.")
+    positions = (np.arange(run.commits) + 1) / run.workers if x is None else np.asarray(x, np.float64)
+    if positions.ndim != 1 or len(positions) < run.commits:
+        raise ValueError(f"`x` must have a number for each of {run.commits} commits; got shape {positions.shape}.")
     rows, means = smoothed(run, values, at, MOST_POINTS)
-    return ax.plot(place[at[rows]], means, **style)[0]
+    return ax.plot(positions[at[rows]], means, **style)[0]
 
 
 def smoothed(run: Run, values: Any, at: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -162,7 +162,7 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
     ax.set_xlim(-0.6 - 0.01 * n, n - 0.4 + 0.01 * n)
     tick_at_whole_numbers(ax.xaxis)
     if trace.names and n <= MOST_NAMED:
-        labels = [tick_of(trace, place) for place in range(n)]
+        labels = [tick_of(trace, worker) for worker in range(n)]
         ax.set_xticks(range(n), labels, rotation=30, ha="right", parse_math=False)
     ax.grid(visible=False, axis="x")
     for handle in filter(None, draw_legend_below(ax, artists).legend_handles):

@@ -38,10 +38,10 @@ def draw_sweep(
 
     lines = []
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for place in range(len(settings["median"])):
-        groups.setdefault(tuple(settings[name][place].item() for name in by), []).append(place)
+    for row in range(len(settings["median"])):
+        groups.setdefault(tuple(settings[name][row].item() for name in by), []).append(row)
     numeric = settings[x].dtype.kind in "iuf"
-    positions = {value: place for place, value in enumerate(dict.fromkeys(settings[x].tolist()))}
+    positions = {value: index for index, value in enumerate(dict.fromkeys(settings[x].tolist()))}
     for number, (group, places) in enumerate(sorted(groups.items(), key=lambda entry: tuple(map(sort_key, entry[0])))):
         rows = _best(settings, x, places, largest)
         rows = rows if numeric else sorted(rows, key=lambda row: positions[settings[x][row].item()])
@@ -73,8 +73,8 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest
     columns, rows = (sorted(dict.fromkeys(settings[name].tolist()), key=sort_key) for name in (x, y))
     cells = np.full((len(rows), len(columns)), np.nan)
     tried = np.zeros(cells.shape, bool)
-    for place, value in enumerate(settings["median"]):
-        at = rows.index(settings[y][place].item()), columns.index(settings[x][place].item())
+    for row, value in enumerate(settings["median"]):
+        at = rows.index(settings[y][row].item()), columns.index(settings[x][row].item())
         # Other fields may differ, too: a cell shows its best setting, and `fmin` leaves out those without a value.
         cells[at] = (np.fmax if largest else np.fmin)(cells[at], value)
         tried[at] = True
@@ -130,10 +130,10 @@ def _best(settings: Columns, x: str, places: Sequence[int], largest: bool) -> li
     """Return, of the rows of a line, that with the best median at each value of x, in the order of the values."""
     score = np.nan_to_num((-1 if largest else 1) * np.asarray(settings["median"]), nan=np.inf)
     chosen: dict[Any, int] = {}
-    for place in places:
-        value = settings[x][place].item()
-        if value not in chosen or score[place] < score[chosen[value]]:
-            chosen[value] = place
+    for row in places:
+        value = settings[x][row].item()
+        if value not in chosen or score[row] < score[chosen[value]]:
+            chosen[value] = row
     return [chosen[value] for value in sorted(chosen, key=sort_key)]
 
 

@@ -86,10 +86,10 @@ def draw_worker_losses(
         ([0.75, 0.25], 0.3, 0.5)
     """
     (height,) = columns(losses=losses)
-    place = np.arange(len(height)) if shares is None else columns(losses=losses, shares=shares)[1]
+    x = np.arange(len(height)) if shares is None else columns(losses=losses, shares=shares)[1]
     if not np.isfinite(height).all():
         return [say(ax, "The loss is not finite.")]
-    (dots,) = ax.plot(place, height, "o", color=BLUE, markersize=4, alpha=0.8, label="a worker's own part")
+    (dots,) = ax.plot(x, height, "o", color=BLUE, markersize=4, alpha=0.8, label="a worker's own part")
     mean = float(height.mean()) if objective is None else objective
     name = "mean" if objective is None else "objective"
     lines: list[Artist] = [ax.axhline(mean, color=VERMILION, linewidth=1.4, label=f"{name} {number(mean)}")]
@@ -97,7 +97,7 @@ def draw_worker_losses(
         lines.append(ax.axvline(1 / len(height), color=INK, linewidth=1, linestyle=DASHED, label="equal share"))
     ax.set(xlabel="worker" if shares is None else "share of the commits", ylabel="loss")
     if shares is not None:
-        ax.set_xlim(0, 1.08 * max(float(place.max()), 2 / len(height)))  # small differences look small
+        ax.set_xlim(0, 1.08 * max(float(x.max()), 2 / len(height)))  # small differences look small
     bottom, top = min(0.0, float(height.min())), max(float(height.max()), mean)
     ax.set_ylim(bottom, bottom + ROOM * ((top - bottom) or 1.0))  # the legend hides no worker
     draw_legend_inside(ax, "upper right", [dots, *lines])

@@ -122,13 +122,13 @@ def read_png_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
         content = Path(path).read_bytes()
     except FileNotFoundError:
         return {}
-    texts, place, kind = {}, len(PNG_SIGNATURE), b""
-    while content.startswith(PNG_SIGNATURE) and kind != b"IEND" and len(content) >= place + 12:
-        length, kind = struct.unpack_from(">L4s", content, place)
-        data = content[place + 8 : place + 8 + length]
+    texts, offset, kind = {}, len(PNG_SIGNATURE), b""
+    while content.startswith(PNG_SIGNATURE) and kind != b"IEND" and len(content) >= offset + 12:
+        length, kind = struct.unpack_from(">L4s", content, offset)
+        data = content[offset + 8 : offset + 8 + length]
         # A chunk has 12 bytes besides its data: length, kind and checksum.
-        place += 12 + length
-        if content[place - 4 : place] != zlib.crc32(kind + data).to_bytes(4, "big"):
+        offset += 12 + length
+        if content[offset - 4 : offset] != zlib.crc32(kind + data).to_bytes(4, "big"):
             return {}
         if kind == b"tEXt":
             keyword, _, text = data.partition(b"\0")

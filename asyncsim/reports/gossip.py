@@ -100,9 +100,9 @@ def distance_left(trace: Trace, events: int) -> np.ndarray:
     for number in range(len(shares)):
         product = np.eye(variables)
         for first, last in pairwise(cuts[number * events : (number + 1) * events + 1]):
-            targets, place = np.unique(mixings.target[first:last], return_inverse=True)
+            targets, target_index = np.unique(mixings.target[first:last], return_inverse=True)
             sums = np.zeros((len(targets), variables))
-            np.add.at(sums, place, mixings.weight[first:last, None] * product[mixings.source[first:last]])
+            np.add.at(sums, target_index, mixings.weight[first:last, None] * product[mixings.source[first:last]])
             product[targets] = sums
         shares[number] = np.sum((apart @ product @ apart) ** 2) / (variables - 1)
     return shares

@@ -283,10 +283,10 @@ def _search_limit(
         )
     first = int(grows.argmax())
     fine = np.geomspace(rates[first - 1], rates[first], GRID)
-    again = _growth(trace, workload, theta, fine, batch) > 1
-    place = int(again.argmax()) if again.any() else GRID - 1
+    grows_again = _growth(trace, workload, theta, fine, batch) > 1
+    first_growing = int(grows_again.argmax()) if grows_again.any() else GRID - 1
     growth = list(zip(rates.tolist(), coarse.tolist(), strict=True))
-    return float(np.sqrt(fine[max(place - 1, 0)] * fine[place])), growth
+    return float(np.sqrt(fine[max(first_growing - 1, 0)] * fine[first_growing])), growth
 
 
 def _growth(

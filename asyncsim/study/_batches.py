@@ -68,9 +68,10 @@ def batches_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[
     for group in groups.values():
         program = program_of(group[0])
         if lanes is not None and lanes > 1:
-            for part in batched(group, lanes):  # The number of lanes and the place enter the digest.
-                placed = tuple(in_lane(scenario, lanes, len(part), place) for place, scenario in enumerate(part))
-                batches.append(Batch(placed, f"{program} {len(part)}"))
+            # The number of lanes and the lane of each scenario enter its digest.
+            for part in batched(group, lanes):
+                in_lanes = tuple(in_lane(scenario, lanes, len(part), lane) for lane, scenario in enumerate(part))
+                batches.append(Batch(in_lanes, f"{program} {len(part)}"))
             continue
         group = sorted(group, key=lambda scenario: scenario.seed)  # Runs of one seed have the same mini-batches.
         batches += [Batch(part, f"{program} 1", len(part) > 1) for part in batched(group, runs_in_turn(group[0]))]

@@ -140,7 +140,7 @@ def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list
     rng = np.random.default_rng([seed, *name.encode()])  # With a stream for each field, another field changes no draw.
     if not isinstance(source, Prior):
         choices = axis_of(name, source)
-        return [choices[place] for place in rng.integers(len(choices), size=count)]
+        return [choices[index] for index in rng.integers(len(choices), size=count)]
     field = field_named(base, name)
     drawn = source.sample(rng, count).tolist()
     return [round(value) for value in drawn] if field is not None and field.kind in WHOLE else drawn
@@ -152,14 +152,14 @@ def _require_fitting(base: Scenario, name: str, values: list[Any], others: Mappi
         base.override(**{name: None})  # Its error names the nearest field.
     # The other fields have their first values, whatever these are.
     first = {other: column[0] for other, column in others.items() if other != name}
-    for place, value in enumerate(values):
-        if place == 0 or value not in values[:place]:
+    for index, value in enumerate(values):
+        if index == 0 or value not in values[:index]:
             try:
                 base.override(**{**first, name: value})
             except (ValueError, TypeError) as error:
                 if first and not _fits(base, first):
                     return  # The value of another field is at fault, which is named when that field is checked.
-                raise ValueError(f"`{name}` does not take its value number {place + 1}, {value!r}: {error}") from error
+                raise ValueError(f"`{name}` does not take its value number {index + 1}, {value!r}: {error}") from error
 
 
 def _require_cases(base: Scenario, axis: str, points: Sequence[Alternative], others: Mapping[str, list[Any]]) -> None:
@@ -198,9 +198,9 @@ def require_scenarios(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:
     listed = tuple(scenarios)
     if not listed:
         raise ValueError("`scenarios` must hold at least one scenario; got none.")
-    for place, scenario in enumerate(listed):
+    for index, scenario in enumerate(listed):
         if not isinstance(scenario, Scenario):
-            raise ValueError(f"`scenarios` must be scenarios; number {place + 1} is a {type(scenario).__name__}.")
+            raise ValueError(f"`scenarios` must be scenarios; number {index + 1} is a {type(scenario).__name__}.")
     return listed
 
 
