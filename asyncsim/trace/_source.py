@@ -5,6 +5,7 @@ of which texts may be compressed. It is imported when the first log is read.
 """
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -35,6 +36,7 @@ SEPARATORS = (",", ";", "\t", "|")
 BLANKS = " "  # columns that are aligned by blanks
 IN_NAMES = re.compile(r"[\w\s.\"'()\[\]/-]")  # characters that separate no columns
 MISSING = ("", "nan", "NaN", "-nan", "NA", "N/A", "n/a", "<NA>", "null", "NULL", "None", "none", "NaT", "-")
+NAMED_SEPARATOR = re.compile(r"sep=.")  # as spreadsheets write it
 LONGEST_LINE = 1 << 20  # characters: a thousand in each of the most columns
 BEFORE_CELLS = ("\n", "\r", "\t", " ", '"')  # characters before a cell, next to the separator
 HEAD = 10_000  # characters of a header in which the separator is looked for
@@ -130,11 +132,14 @@ def read_file(contents: Contents, accepted: Collection[str], texts: Collection[s
     """
     try:
         if contents.kind == "a trace":
+            if b"xl/" in contents.data:
+                remedy = "Save the sheet as CSV."
+                raise TraceError(None, "must be a log", remedy, found="got a spreadsheet (.xlsx)")
             raise TraceError(None, "must be a log", "Read it by `Trace.load`.", found="got a trace (.npz)")
         if contents.kind == "a parquet file":
             return _read_parquet(contents)
         if contents.kind == "a CSV file":
-            return _read_csv(contents, accepted, texts)
+            return _read_csv(_without_comments(contents, accepted), accepted, texts)
         return _read_json_lines(contents) if contents.kind == "JSON lines" else _read_json(contents)
     except UnicodeDecodeError as error:
         received = f"got byte 0x{error.object[error.start]:02x}"
@@ -240,6 +245,36 @@ def _read_csv(contents: Contents, accepted: Collection[str], texts: Collection[s
         return Location("line", number, dict(zip(names, cells, strict=False)))
 
     return Source("a CSV file", _columns_of(frame) | _columns_of(as_written), locate)
+
+
+def _without_comments(contents: Contents, accepted: Collection[str]) -> Contents:
+    """Return a CSV file in which comments, and a first line that names the separator, are empty lines.
+
+    A comment begins with # and is before the header, or has fewer cells than it. The header may begin with # itself.
+    """
+    begin = contents.text.removeprefix(codecs.BOM_UTF8)[:4]
+    # Two searches for a text take far less time than one for a pattern.
+    if not (begin.startswith((b"#", b"sep=")) or b"\n#" in contents.text or b"\r#" in contents.text):
+        return contents
+    with contents.open() as file:
+        lines = file.read().splitlines()
+    marked = ["", *lines[1:]] if NAMED_SEPARATOR.fullmatch(lines[0]) else lines
+    first = next((n for n, line in enumerate(marked) if line.strip() and not line.startswith("#")), len(marked) - 1)
+    header = next((n for n, line in enumerate(marked[:first]) if _count_names(line, accepted) > 1), first)
+    separator = _separator(marked[header][:HEAD], accepted)
+    cells = len(_split(marked[header], separator))
+    are_comments = [
+        line.startswith("#") and n != header and (n < header or len(_split(line, separator)) < cells)
+        for n, line in enumerate(marked)
+    ]
+    kept = ["" if is_comment else line for is_comment, line in zip(are_comments, marked, strict=True)]
+    return Contents(contents.path, "\n".join(kept).encode())
+
+
+def _count_names(line: str, accepted: Collection[str]) -> int:
+    """Return how many accepted names stand in a line that begins with #."""
+    names = line.lstrip("# ")
+    return sum(name in accepted for name in _split(names, _separator(names[:HEAD], accepted)))
 
 
 def _parse_csv(contents: Contents, separator: str, names: list[str], texts: Collection[str], **settings: Any) -> Any:

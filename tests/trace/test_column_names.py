@@ -149,3 +149,37 @@ def test_dates_with_and_without_a_zone_have_a_note(rows):
     assert any("no time zone" in note for note in trace.notes)
     for same in (dates, {name: values.dt.tz_localize(None) for name, values in dates.items()}):
         assert not any("no time zone" in note for note in asim.Trace.from_columns(LOG.assign(**same)).notes)
+
+
+ROWS = LOG.to_csv(index=False).splitlines()
+COMMENTED = {
+    "before the header": ["# host a, 4 gpus, run 7", "#", *ROWS],
+    "names the separator": ["sep=,", *ROWS],
+    "between the rows": [*ROWS[:20], "# checkpoint saved", *ROWS[20:], "# end"],
+    "the header too": ["# run 7", f"#{ROWS[0]}", *ROWS[1:]],
+    "the header too, with a blank": [f"# {ROWS[0]}", *ROWS[1:]],
+}
+
+
+@pytest.mark.parametrize("lines", COMMENTED.values(), ids=COMMENTED)
+def test_comments_are_no_rows(tmp_path, lines):
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    assert asim.Trace.from_csv(tmp_path / "log.csv").digest == TRUTH.digest
+
+
+def test_errors_name_the_line_that_the_file_has(tmp_path):
+    (tmp_path / "log.csv").write_text("\n".join(["# run 7", ROWS[0], "0,0.0,soon"]))
+    with pytest.raises(asim.TraceError, match="line 3 has 'soon'"):
+        asim.Trace.from_csv(tmp_path / "log.csv")
+
+
+def test_a_worker_may_begin_with_a_hash(tmp_path):
+    table = LOG.assign(worker=[f"#{worker}" for worker in LOG.worker])
+    table.to_csv(tmp_path / "log.csv", index=False)
+    assert asim.Trace.from_csv(tmp_path / "log.csv").names == ("#0", "#1", "#2", "#3")
+
+
+def test_a_spreadsheet_is_called_by_its_name(tmp_path):
+    (tmp_path / "log.xlsx").write_bytes(b"PK\x03\x04" + bytes(30) + b"xl/workbook.xml")
+    with pytest.raises(asim.TraceError, match=r"spreadsheet.*Save the sheet as CSV"):
+        asim.Trace.from_csv(tmp_path / "log.xlsx")
