@@ -193,7 +193,8 @@ def checked_units(text: str) -> str:
     for word in text.split(",") if "=" in text else [f"={text}"]:
         name, _, unit = (part.strip() for part in word.partition("="))
         if unit not in PER_SECOND or not (name or "=" not in text):
-            raise ValueError(f"`--unit` must be one of {', '.join(PER_SECOND)}, or NAME=UNIT,…; got {brief(word)}.")
+            choices = ", ".join(map(repr, PER_SECOND))
+            raise ValueError(f"`--unit`: {brief(unit)} is not one of {choices}. Give one, or NAME=UNIT,….")
     return ",".join(sorted(word.replace(" ", "") for word in text.split(",")))
 
 
