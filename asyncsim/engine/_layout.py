@@ -100,7 +100,7 @@ class Layout:
     params: Packing  # packing of the parameters
     row: Packing  # packing of a worker's `Row`
     result: Packing | None = None
-    traits: tuple[str, ...] = ()  # traits of the trace, see `asyncsim.engine._plan`
+    traits: tuple[str, ...] = ()  # traits of the trace, which the plan explains
     every_commit: tuple[str, ...] = ()  # names of the quantities recorded at every commit
     periodic: tuple[tuple[str, ...], ...] = ()
     room: tuple[int, ...] = ()  # for each of these groups, the records that a chunk has room for

@@ -46,7 +46,7 @@ class Run(Frozen):
         own: Name -> function, of the records by your own functions. Files do not hold them: give `record` again
             to resume from a file.
         worker: (commits,) int32, the worker that made each commit.
-        traits, digest: Traits of the trace (see `asyncsim.engine._plan`), and a hash of it up to `commits`.
+        traits, digest: Traits of the trace, each of which chooses code of the engine, and a hash of it up to `commits`.
         commits: Commits replayed.
         workers: n, with the servers of regions, which push the changes of their workers.
         servers: Number of these.
@@ -372,7 +372,7 @@ class Run(Frozen):
 
         Args:
             path: The file.
-            notes: Name -> number, string or array, stored with the run for `asyncsim.files._npz.read_notes`.
+            notes: Name -> number, string or array, stored beside the arrays of the run.
             resumable: Whether to write the workers' state too, which is as large as n central variables.
 
         Raises:

@@ -307,7 +307,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Args:
             path: The file, whose name is used as it is.
-            attributes: Name -> number, string or array, stored with the trace for `asyncsim.files._npz.read_notes`.
+            attributes: Name -> number, string or array, stored beside the columns of the trace.
             sync: Whether to wait for the disk, so that the file survives a power cut.
 
         Raises:

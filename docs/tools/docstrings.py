@@ -153,6 +153,13 @@ def unlink_attributes(app: Sphinx, doctree: nodes.document) -> None:
             node.replace_self(_as_unresolved(node))
 
 
+def hide_private_paths(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """A link needs no tooltip that says in which private module its class stands."""
+    for node in doctree.findall(nodes.reference):
+        if "._" in node.get("reftitle", ""):
+            del node["reftitle"]
+
+
 def _as_unresolved(node: pending_xref) -> list[nodes.Node]:
     """What a reference shows if it is none: of two texts, the one for that case."""
     texts = [child for child in node.children if isinstance(child, pending_xref_condition)]
@@ -166,4 +173,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-signature", shorten)
     app.connect("doctree-read", unlink_attributes)
+    app.connect("doctree-resolved", hide_private_paths)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
