@@ -364,19 +364,21 @@ def quadratic() -> Iterator[Row]:
 def limits() -> Iterator[Row]:
     """Largest stable η·h of almost every run, for fleets of five sizes (lesson 4). The schedules are the sample."""
     rare = delays.Straggler(delays.Gamma(mean=1 / 1.45, cv=0.2), probability=0.05, factor=10)
+    irregular, busy = delays.Exponential(1.0), asim.Server(service=delays.Exponential(1 / 8))
     fleets: dict[str, Callable[[int], Any]] = {
         "constant": lambda n: delays.Constant(1.0),
         **{f"gamma, cv {cv:g}": lambda n, cv=cv: delays.Gamma(mean=1.0, cv=cv) for cv in (0.3, 0.5, 0.7, 1.0)},
         "stragglers": lambda n: rare,
         "half three times slower": lambda n: two_slow(n, n // 2),
         "one three times slower": lambda n: two_slow(n, 1),
+        "two five times faster": lambda n: delays.fleet.two_classes(GAMMA, workers=n, slow=n - 2, factor=5.0),
         "worker i takes i times as long": lambda n: delays.fleet.linear(GAMMA, n),
     }
-    for name, fleet in fleets.items():
+    clusters = {name: lambda n, law=law: asim.Cluster(n, law(n)) for name, law in fleets.items()}
+    clusters["gamma, cv 1, 8 commits per second"] = lambda n: asim.Cluster(n, irregular, server=busy)
+    for name, cluster in clusters.items():
         for n in (4, 8, 16, 40, 64):
-            orders = (
-                asim.simulate(asim.Cluster(n, fleet(n)), commits=20_000, seed=seed).worker for seed in range(SCHEDULES)
-            )
+            orders = (asim.simulate(cluster(n), commits=20_000, seed=seed).worker for seed in range(SCHEDULES))
             values = [asim.theory.almost_sure_limit(order, low=0.01, high=3.0) for order in orders]
             yield "limits", f"{n}, {name}", "limit", np.nan, values
 
