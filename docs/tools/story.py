@@ -9,6 +9,7 @@ pages read it with `docs/tools/measured.py`.
 import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -25,6 +26,7 @@ SCHEDULES, SEEDS = 6, 12
 KEYS = ("question", "setting", "quantity", "step size")
 GAMMA = delays.Gamma(mean=1.0, cv=0.3)
 DIGITS = asim.datasets.Digits()
+ONE_PORT: dict[str, Any] = {"shared": True, "duplex": "full"}  # of a server on a switch, for all its workers
 
 Row = tuple[str, str, str, float, list[float]]
 Measure = Callable[[asim.Trace, asim.Run], dict[str, np.ndarray]]
@@ -266,18 +268,19 @@ def fixed_batch() -> Iterator[Row]:
     for workers in (8, 16, 32):
         workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=256 // workers)
         law = delays.for_batch(256 // workers, per_sample=0.032, overhead=0.1, cv=0.1)
-        kinds: dict[str, tuple[Any, Any, Any, np.ndarray]] = {
-            "all-reduce": ("ring", protocols.Synchronous(), asim.Server(), grid(0.2, 3.2)),
-            "asynchronous": (
-                "none",
-                protocols.Asynchronous(),
-                asim.Server(service=delays.Constant(0.005)),
-                grid(0.25 / workers, 4 / workers),
-            ),
+        one_by_one = (
+            protocols.Asynchronous(),
+            asim.Server(service=delays.Constant(0.005)),
+            grid(0.25 / workers, 4 / workers),
+        )
+        kinds: dict[str, tuple[dict[str, Any], Any, Any, np.ndarray]] = {
+            "all-reduce": ({"collective": "ring"}, protocols.Synchronous(), asim.Server(), grid(0.2, 3.2)),
+            "asynchronous": ({}, *one_by_one),
+            "one port": (ONE_PORT, *one_by_one),
         }
         until = 40 + 640 // workers
-        for name, (collective, protocol, server, steps) in kinds.items():
-            network = asim.Network(**links, collective=collective)
+        for name, (sharing, protocol, server, steps) in kinds.items():
+            network = asim.Network(**links, **sharing)
             each = asim.Cluster(workers, law, network=network, server=server, protocol=protocol)
             schedule = lambda seed, each=each, until=until: asim.simulate(each, seconds=until, seed=seed)  # noqa: E731
             values = seconds_below(0.1, np.arange(0, until + 1))
@@ -319,14 +322,16 @@ def compression() -> Iterator[Row]:
         sent = share * workers / 2 if name.startswith(("signs", "top")) else share
         ring = asim.Network(**links, message_bytes=400e6 * sent, collective="ring")
         apart = asim.Network(**links, message_bytes=400e6, compression=share)
+        port = replace(apart, **ONE_PORT)
         clusters = {
-            "all-reduce": (asim.Cluster(workers, law, network=ring, protocol=protocols.Synchronous()), grid(0.4, 3.2)),
-            "asynchronous": (asim.Cluster(workers, law, network=apart), grid(0.025, 0.2)),
+            "all-reduce": (asim.Cluster(workers, law, ring, protocol=protocols.Synchronous()), grid(0.4, 3.2), 80),
+            "asynchronous": (asim.Cluster(workers, law, apart), grid(0.025, 0.2), 80),
+            "one port": (asim.Cluster(workers, law, port), grid(0.025, 0.2), 480),
         }
-        for label, (each, steps) in clusters.items():
+        for label, (each, steps, until) in clusters.items():
             rule = lambda rates, compressor=compressor: rules.compressed(rules.Downpour(rates), compressor)  # noqa: E731
-            schedule = lambda seed, each=each: asim.simulate(each, seconds=80, seed=seed)  # noqa: E731
-            values = seconds_below(0.1, np.arange(81))
+            schedule = lambda seed, each=each, until=until: asim.simulate(each, seconds=until, seed=seed)  # noqa: E731
+            values = seconds_below(0.1, np.arange(until + 1))
             yield from measure("compression", f"{label}, {name}", schedule, rule, steps, workload, values)
 
 
