@@ -1,4 +1,4 @@
-"""The recorded quantity `mechanism`: the update that a rule makes of every gradient, for the lens of a moving page.
+"""The recorded quantity `mechanism`: the update that a rule makes of every gradient, for the magnifier of a movie.
 
 `mechanism` is recorded in a replay, and `make_mechanism` takes from the record the jobs that a page shows.
 """

@@ -1,4 +1,4 @@
-"""Durations in a log that are independent draws of the laws of a given cluster, one law for each worker.
+"""The terms of a likelihood: durations of a log that are independent draws of the laws of a given cluster.
 
 `_stages` takes a log apart without a model. Here the cluster is an argument, so that a time which the log lacks is
 distinguished from one that takes no time. Durations of a constant determine its parameters without error.

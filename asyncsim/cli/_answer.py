@@ -1,4 +1,4 @@
-"""The folder of an answer: it holds the answer to one question of a command, and no other replaces it in silence."""
+"""The folder of one command's output, which the output of another question never replaces in silence."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Kinds of clusters that `--cluster` names in a question to theory: the flags of each, and the cluster they mean."""
+"""Kinds of clusters that `--cluster` names in `asyncsim staleness` and the like: the flags of each, and its cluster."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

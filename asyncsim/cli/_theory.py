@@ -1,4 +1,4 @@
-"""The command of a question to theory: predictions next to a simulation, as a table, as numbers and as a picture."""
+"""What `asyncsim staleness` and `asyncsim stability` share: predictions next to a simulation."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

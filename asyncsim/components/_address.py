@@ -1,4 +1,4 @@
-"""Addresses: the setting that a name means, the shortest name of a setting, and components changed by either."""
+"""Names of nested settings, such as `cluster.compute.mean`: find the one that is meant, shorten it, and set it."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""Fields: arguments with a kind, a meaning and a present value, which flags and grids set by name."""
+"""One setting as flags and grids see it: its kind, its meaning and its present value."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Other values of settings, and the arguments with which one object takes the place of another."""
+"""Copies of components with other settings, as `dataclasses.replace` makes them, also of nested components."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
-"""The JAX half: replay a trace, compiled (`replay`) or in a plain loop (`reference.replay_plainly`).
+"""JAX replays a trace here, compiled (`replay`) or in a plain loop (`reference.replay_plainly`).
 
 Neighbours use these private modules: `_plan` (the trace as the engine needs it), `_layout` (`Packing`, pytrees in
 vectors), `_quantities` (what can be recorded), `_validation` and `_preconditions` (a user's functions tried on shapes,

@@ -1,4 +1,4 @@
-"""The host's share of a chunk: columns of the plan, padded to one length, with example numbers and due records."""
+"""Prepare a chunk of commits for the compiled loop: columns padded to one length, examples and records."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass

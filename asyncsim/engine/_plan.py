@@ -1,4 +1,4 @@
-"""The plan of a replay: a trace's columns as the compiled loop reads them, the events between commits, and the waves.
+"""The plan of a replay: a trace's columns as the compiled loop reads them, events between commits, and waves.
 
 A wave is a run of commits whose gradients are taken together. Where every worker reads right after its own commit, the
 server applies every commit as it comes, and pull and commit are one, the order of the commits is enough. Each deviation

@@ -1,4 +1,4 @@
-"""Objects on their way to other processes: one cloudpickle, in which an object that occurs twice is one object.
+"""Serialise tasks for other processes: one cloudpickle, in which an object that occurs twice is one object.
 
 The user's own modules travel by value: a function computes with the globals that it has in this session, and no other
 process needs to import it. If they hold a class that cannot travel so, all that they define is imported

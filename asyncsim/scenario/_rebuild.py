@@ -1,4 +1,4 @@
-"""Scenarios made from saved descriptions (`rebuild`), the hints saved for that, and the description of lanes.
+"""Make scenarios from saved descriptions (`rebuild`) and their hints, also those that are computed together (lanes).
 
 The description defines a scenario. `hints` says how it was written, on which no digest depends. For example, with 20
 workers, 8000 commits may have been 400 per worker, and then twice as many workers make twice as many commits.

@@ -1,4 +1,4 @@
-"""An entry: a folder that holds the results of one study. Entries of a store and `out` folders live the same life.
+"""The folder with the results of one study, in a store or given by `out`: it is begun, completed, published or failed.
 
 1. An entry is assembled in a folder of its own. There is no entry yet, so existing results stay.
 2. Each file is written whole or not at all, and names the study that owns it. The summary is the last one: an entry

@@ -1,4 +1,4 @@
-"""The contents of a folder as its small JSON files give them: the study and its origin, the summary, the state.
+"""Read a folder of results by its small JSON files alone: the study, its origin, the summary and the state.
 
 The origin of a study stands next to its description, for people and for `asyncsim.load`. It does not enter a digest,
 because the same study from another script is the same study.

@@ -1,4 +1,4 @@
-"""The tasks of a sweep are computed here, in any process: missing results of a store, also those that somebody awaits.
+"""The tasks of a sweep are computed here, in any process: results that a store lacks, or that another one computes.
 
 A sweep sends tasks to processes, each of which computes a batch under a lease and keeps results and failures in the
 store. `obtain` computes in this process for comparisons and figures, and waits for what other processes compute.

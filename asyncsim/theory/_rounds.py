@@ -1,4 +1,4 @@
-"""Seconds: of a step of the server, of waiting for the slowest, of an error curve, and orders of time complexity."""
+"""Predicted seconds: of a step of the server, of waiting for the slowest, of an error curve, and time complexities."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The same commits, grouped into other steps, or with pulls that come earlier."""
+"""Make a trace of another one: the same commits in other steps of the server, or with pulls that come earlier."""
 
 from dataclasses import replace
 
