@@ -33,8 +33,8 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: Workers, size: Size
     equal exponential laws:   P(τ = k) = (1/n) (1 - 1/n)^k
     exponential laws:         P(τ = k) = Σ_i p_i² (1 - p_i)^k, p_i = rate_i / Σ rates
     equal constant laws:      τ = n - 1, from the second round on
-    any laws without atoms:   P(τ = k) = Σ_i p_i ∫ F_i(dx) P(Σ_{w≠i} N_w(x) = k), p_i = (1/m_i) / Σ_w 1/m_w,
-                              N_w an equilibrium renewal count of law F_w
+    any laws without atoms:   P(τ = k) = Σ_i p_i ∫ F_i(dx) P(Σ_{w≠i} N_w(x) = k),
+                              p_i = (1/m_i) / Σ_w 1/m_w, N_w an equilibrium renewal count of F_w
 
     Assumptions: asynchronous workers that never wait, independent delays, a server that takes no time, a commit and the
     following read in one instant, and stationary times, that is, long after the common start (about 1/cv² rounds for a

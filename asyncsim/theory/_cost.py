@@ -90,8 +90,10 @@ def energy_per_gradient(
     With m the mean compute time, ℓ the latency each way and X_{i:n} the i-th shortest of n compute times,
 
         "async":   busy m + idle 2 ℓ
-        "sync":    busy m + idle (E X_{n:n} - m + 2 ℓ);  m (busy + (H_n - 1) idle) for exponential times
-        "k_sync":  (busy B + idle (n E X_{K:n} - B)) / K,  B = Σ_{i<=K} E X_{i:n} + (n - K) E X_{K:n}, without latency
+        "sync":    busy m + idle (E X_{n:n} - m + 2 ℓ),
+                   m (busy + (H_n - 1) idle) for exponential times
+        "k_sync":  (busy B + idle (n E X_{K:n} - B)) / K, without latency,
+                   B = Σ_{i<=K} E X_{i:n} + (n - K) E X_{K:n}
 
     B is the time that all workers spend on computing in a step of "k_sync": those that are done wait for the K-th, and
     the others compute until they are stopped.

@@ -32,7 +32,8 @@ def batched_staleness_pmf(*, protocol: ProtocolName, workers: Workers, size: Siz
     """Return the exact distribution of staleness, in versions, for equal exponential workers and a zero-time server.
 
     "async":          P(τ = j) = (1/n) (1 - 1/n)^j
-    "k_async":        P(τ = j) = (K/n) (1 - K/n)^j    K distinct workers per step. They wait for it, then read
+    "k_async":        P(τ = j) = (K/n) (1 - K/n)^j
+                      K distinct workers per step. They wait for it, then read
     "k_batch_async":  P(τ >= j) = q^{jK} (q^{-K} - 1) / (K (q^{-1} - 1)), j >= 1, q = 1 - 1/n
                       any K gradients per step. A worker reads again at once
     "sync", "k_sync", "k_batch_sync":  τ = 0, for any law
@@ -76,7 +77,10 @@ def batched_staleness_pmf(*, protocol: ProtocolName, workers: Workers, size: Siz
 def batched_staleness_mean(*, protocol: ProtocolName, workers: Workers, k: Step | None = None) -> float:
     """Return the mean staleness over all gradients, in versions, for any compute laws and a server that takes no time.
 
-    "async": n - 1    "k_async": n/K - 1    "k_batch_async": (n - 1)/K    "sync", "k_sync", "k_batch_sync": 0
+    "async":                           n - 1
+    "k_async":                         n/K - 1
+    "k_batch_async":                   (n - 1)/K
+    "sync", "k_sync", "k_batch_sync":  0
 
     Exact in the long run: the mean staleness is the mean number of other gradients that have been read and not
     yet applied, divided by the K that are applied together. Arguments, errors and references as in
@@ -144,7 +148,10 @@ def ssp_staleness_bound(*, workers: Workers, slack: Slack) -> int:
 def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
     """Return exact commits per second of equal exponential workers, rate · E[workers that run], below n λ for n > 1.
 
-    n = 2: 2 λ (2 s + 2) / (2 s + 3);  s = 0: n λ / H_n, H_n = 1 + 1/2 + ... + 1/n;  n = 1: λ.
+    n = 1:  λ
+    n = 2:  2 λ (2 s + 2) / (2 s + 3)
+    s = 0:  n λ / H_n, H_n = 1 + 1/2 + ... + 1/n
+
     Other n and s: the stationary law of the Markov chain of the workers' leads over the slowest, which has
     C(n + s, n - 1) states. Zero-time server. Other arguments as in `ssp_staleness_bound`, s the slack.
 
@@ -239,10 +246,12 @@ def pipeline_staleness(
     Stage s = 0, …, S - 1 begins micro-batch m's forward pass before the updates of the micro-batches that are still
     behind it: those that it has forwarded and not yet seen come back.
 
-    "pipedream":      τ_s = S - 1 - s, for any law of the times: as many are always under way once it is full.
-    "concurrent":     τ_s = ⌈((S - s)(f + b) + 2(S - 1 - s)c)/f⌉ - 1, for constant times f of a forward pass, b <= f
-                      of a backward pass and c of a transfer. The numerator is the time from the start of a forward
-                      pass at s to the end of its backward pass there. PipeMare's 2(S - 1 - s) + 1 if f = b, c = 0.
+    "pipedream":      τ_s = S - 1 - s, for any law of the times: as many are always under way
+                      once it is full.
+    "concurrent":     τ_s = ⌈((S - s)(f + b) + 2(S - 1 - s)c)/f⌉ - 1, for constant times f of a
+                      forward pass, b <= f of a backward pass and c of a transfer. The
+                      numerator is the time from the start of a forward pass at s to the end of
+                      its backward pass there. PipeMare's 2(S - 1 - s) + 1 if f = b, c = 0.
     "2bw":            τ_s = 1, in updates that are one per mini-batch, for any law of the times.
     "1f1b", "gpipe":  τ_s = 0: all updates of a mini-batch are made when it is through.
 

@@ -226,7 +226,8 @@ def error_curve(
     One step of the server, of K gradients, changes the second moments linearly. With ηh the step size times the
     curvature, p = K/n, y_w the parameter that worker w holds, a = E x², b = E x y_w, c = E y_w², d = E y_v y_w (v ≠ w):
 
-        "async", "k_async":  a' = a - 2 ηh b + (ηh)² (c + (K - 1) d)/K + noise/K,   b' = p a' + (1 - p)(b - ηh d),
+        "async", "k_async":  a' = a - 2 ηh b + (ηh)² (c + (K - 1) d)/K + noise/K,
+                             b' = p a' + (1 - p)(b - ηh d),
                              c' = p a' + (1 - p) c,
                              d' = [K (K-1) a' + 2K (n-K)(b - ηh d) + (n-K)(n-K-1) d] / (n (n-1))
         "sync", "k_sync", "k_batch_sync":  a' = (1 - ηh)² a + noise/K

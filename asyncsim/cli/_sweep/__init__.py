@@ -69,7 +69,7 @@ def sweep_options(default: str) -> list[click.Option]:
             help="Random values of a field: loguniform:LOW:HIGH, uniform:LOW:HIGH, or a list to choose from.",
         ),
         click.Option(["--count"], type=Whole(min=1), help="Number of draws of --sample."),
-        click.Option(["--sample-seed"], type=Whole(), default=0, help="Seed of the draws. [0]"),
+        click.Option(["--sample-seed"], type=Whole(min=0), default=0, help="Seed of the draws. [0]"),
         click.Option(["--store"], metavar="DIR", help=f"Folder for the results. [{default}]"),
         script_option(),
         click.Option(

@@ -133,6 +133,7 @@ def test_a_failure_has_a_status(command, script, monkeypatch):
         (("--learning-rate", ".1,.2"), "Several values are given as --grid learning_rate=a,b,c."),
         (("--count", "5"), "`--count 5` needs `--sample FIELD=DRAW`"),
         (("--sample", "learning_rate=.1,.2", "--count", "0"), "0 is not in the range x>=1"),
+        (("--sample-seed", "-1"), "-1 is not in the range x>=0"),
         (("--sample", "seed=1,2", "--grid", "seed=1", "--count", "1"), "both name 'seed'"),
         (("--sample", "learning_rate=normal:0:1", "--count", "1"), "uniform or loguniform"),
         (("--scheduler", "localhost"), "must be an address with a port"),
