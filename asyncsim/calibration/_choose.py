@@ -249,6 +249,7 @@ class StageFit(Component):
     contains: tuple[str, ...] = ()  # other stages that may be in the durations
     observed: tuple[FloatArray, ...] = ()  # (2, 2) mean and cv, with errors, of each group's durations, if maybe sums
     law: Check | None = None  # distance of the durations from the law, or None for a constant
+    rounding: tuple[float, ...] = ()  # relative error of each group's mean by a coarse clock, none for a fine one
     quantiles: FloatArray | None = None  # (2, 199) of the durations and of the fitted laws, at the same shares
 
     @property
@@ -268,6 +269,8 @@ class StageFit(Component):
             for group, estimate in enumerate(estimates):
                 for place, law in zip(places, estimate.draw(generator, len(places)), strict=True):
                     laws[group, place] = law
+        for group, error in enumerate(self.rounding):
+            laws[group] = scaled_at_random(laws[group], error, generator)
         return laws.tolist()
 
     def draw_moments(self, generator: np.random.Generator, count: int) -> FloatArray:
@@ -276,6 +279,8 @@ class StageFit(Component):
         for places, estimates in self._share_out(generator, count):
             for group, estimate in enumerate(estimates):
                 both[group, places] = estimate.draw_moments(generator, len(places))
+        for group, error in enumerate(self.rounding):
+            both[group, :, 0] *= np.exp(error * generator.standard_normal(count))
         return both
 
     def _share_out(
@@ -286,6 +291,12 @@ class StageFit(Component):
             return [(np.arange(count), self.estimates)]
         drawn = generator.choice(len(self.alternatives), count, p=[family.weight for family in self.alternatives])
         return [(np.flatnonzero(drawn == i), family.estimates) for i, family in enumerate(self.alternatives)]
+
+
+def scaled_at_random(laws: Sequence[Delay], error: float, generator: np.random.Generator) -> list[Delay]:
+    """Scale laws by factors whose logarithms have some standard error."""
+    factors = np.exp(error * generator.standard_normal(len(laws))).tolist()
+    return [scaled(law, factor) for law, factor in zip(laws, factors, strict=True)]
 
 
 def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = True) -> StageFit:

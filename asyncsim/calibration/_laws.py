@@ -1,5 +1,6 @@
 """Laws chosen for the stages of a log, as a model: clusters, parameters with intervals, sampled clusters."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from asyncsim.calibration._choose import (
     moments,
     named_laws,
     observed_moments,
+    scaled_at_random,
 )
 from asyncsim.calibration._goodness import dependences, law_check
 from asyncsim.calibration._model import NO_CLASSES, Evidence, FittedCluster, Parameter, Parameters
@@ -182,15 +184,28 @@ def _fit(stage: Stage, log: Trace, law: str | None, by_worker: bool, seed: int) 
     groups = tuple(
         replace(group, label=f"[{log.names[group.workers[0]]}]") if has_names else group for group in choice.groups
     )
-    parts = [stage.of(group.workers) for group in groups if choice.alternatives and stage.contains]
+    rounding = tuple(_error_by_rounding(stage, group) for group in groups) if stage.rounding else ()
+    observed = []
+    if choice.alternatives and stage.contains:
+        for number, part in enumerate(stage.of(group.workers) for group in groups):
+            rows = observed_moments(part.durations, part.censored)
+            rows[0, 1] = np.hypot(rows[0, 1], rows[0, 0] * (rounding[number] if rounding else 0.0))
+            observed.append(rows)
     return replace(
         choice,
         groups=groups,
         contains=stage.contains,
-        observed=tuple(observed_moments(part.durations, part.censored) for part in parts),
+        observed=tuple(observed),
+        rounding=rounding,
         law=law_check(stage, groups, seed),
         quantiles=quantiles_of(stage, groups),
     )
+
+
+def _error_by_rounding(stage: Stage, group: Group) -> float:
+    """Compute the relative error of the mean that is due to a coarse clock."""
+    mean = group.estimate.law.mean
+    return math.sqrt(stage.rounding / group.estimate.jobs) / mean if mean else 0.0
 
 
 def _describe_fit(name: str, choice: StageFit, named: bool, names: Sequence[str]) -> list[str]:
@@ -254,6 +269,7 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
     count = DRAWS if len(stage.groups) <= 2 else DRAWS_PER_WORKER
     generator = np.random.default_rng([seed, 3])
     chosen = [estimate.draw(generator, count) for estimate in stage.estimates]
+    chosen = [scaled_at_random(*pair, generator) for pair in zip(chosen, stage.rounding, strict=False)] or chosen
     both = stage.draw_moments(generator, count)
     averaged = len(stage.alternatives) > 1
     parameters: dict[str, Parameter] = {}
@@ -273,11 +289,18 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
         # Where a mean or a cv is an argument of the law as well, it counts the other families, if there are some.
         others = {name: row for name, row in derived.items() if name not in arguments}
         rows = derived | arguments | derived if averaged else others | arguments
-        for name, row in rows.items():
-            is_constant = fitted.family == "constant"
+        # A spread of which the clock has made the larger part says nothing about the shape.
+        lost = (stage.rounding[i] * fitted.law.mean) ** 2 * fitted.jobs if stage.rounding else 0.0
+        blurred = lost > fitted.law.variance
+        for name, (value, drawn, several) in rows.items():
+            is_constant = fitted.family == "constant" and not stage.rounding
             alone = name == "mean" and _has_few_censored(group)
-            parameter = _of_constant(row[0]) if is_constant else _parameter(*row, observations.get(name), alone=alone)
-            parameters[f"{prefix}{label}.{name}"] = parameter
+            if name == "cv" and lost and not blurred:  # The difference of two variances has the error of the first.
+                drawn = value * (drawn / value) ** (1 + lost / fitted.law.variance)
+            row = (value, drawn, several, observations.get(name))
+            parameter = _of_constant(value) if is_constant else _parameter(*row, alone=alone)
+            visible = name == "mean" or not blurred or fitted.family == "constant"
+            parameters[f"{prefix}{label}.{name}"] = parameter._replace(identifiable=parameter.identifiable and visible)
     return parameters
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.calibration._statistics import COLUMNS, ROUNDING, cycles, takes_time, with_columns
-from asyncsim.calibration._ticks import correct_spread, find_tick
+from asyncsim.calibration._ticks import correct_spread, find_tick, is_whole
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.calibration._waiting import find_round, waits_for_steps
 from asyncsim.trace import Fate, Trace
@@ -49,12 +49,13 @@ class Stage(NamedTuple):
     censored: FloatArray = np.zeros(0)  # (others,) seconds that jobs in flight at the end had lasted
     censored_worker: NDArray[np.int32] = np.zeros(0, np.int32)  # (others,) the worker of each
     contains: tuple[str, ...] = ()  # other stages that may be in the durations
+    rounding: float = 0.0  # seconds², what rounding by a coarse clock had added to the variance of a duration
 
     def of(self, workers: Any) -> "Stage":
         """Select the jobs of some workers, in their order here."""
         ended, open_jobs = np.isin(self.worker, workers), np.isin(self.censored_worker, workers)
         jobs = (self.durations[ended], self.worker[ended], self.censored[open_jobs], self.censored_worker[open_jobs])
-        return Stage(*jobs, self.contains)
+        return Stage(*jobs, self.contains, self.rounding)
 
     def with_part(self, name: str) -> "Stage":
         """Say that another stage may be in the durations."""
@@ -119,18 +120,24 @@ def stages_of(trace: Trace, precomputed: Presence | None = None) -> Stages:
 
 def _without_ticks(stages: Stages, trace: Trace) -> Stages:
     """Correct the durations that a coarse clock has rounded, and say so."""
-    corrected, ticks = {}, {}
-    for name in ("compute", "latency", "service", "upload"):
-        stage: Stage | None = getattr(stages, name)
-        if stage is not None and (tick := find_tick(stage.durations, trace.commit_time)):
-            corrected[name] = stage._replace(durations=correct_spread(stage.durations, stage.worker, tick))
-            ticks[name] = tick
-    if not ticks:
+    shown = {name: stage for name in ("compute", "latency", "service", "upload") if (stage := getattr(stages, name))}
+    ticks = {name: find_tick(stage.durations, trace.commit_time) for name, stage in shown.items()}
+    coarse = [name for name, tick in ticks.items() if tick]
+    if not coarse:
         return stages
+    tick = min(ticks[name] for name in coarse)
+    corrected = {}
+    for name, stage in shown.items():
+        if not is_whole(stage.durations / tick):
+            continue
+        durations = correct_spread(stage.durations, stage.worker, tick)
+        # The mean of what is left has the error of what was there, and one duration may always be a tick longer.
+        rounding = max(float(stage.durations.var() - durations.var()), tick**2 / len(durations))
+        corrected[name] = stage._replace(durations=durations, rounding=rounding)
     note = (
-        f"By a clock with ticks of {max(ticks.values()):.3g} s, some durations of {' and '.join(ticks)} are 0. Means "
-        "are right, and spreads are corrected for the rounding, but the shapes of laws are not visible: log times with "
-        "their fractions."
+        f"By a clock with ticks of {tick:.3g} s, some durations of {' and '.join(coarse)} are 0. Means "
+        "are right, with intervals that contain the rounding, and spreads are corrected for it, but the shapes of laws "
+        "are not visible: log times with their fractions."
     )
     return stages._replace(notes=(*stages.notes, note), **corrected)
 
@@ -236,7 +243,8 @@ def find_unseen_waits(trace: Trace) -> tuple[NDArray[np.bool_], Notes]:
     up a commit at once after the one before.
     """
     service = trace.commit_time - trace.serve_time
-    if not takes_time(trace, service) or most_in_service(trace) > 1:
+    # By a clock that does not resolve service, many commits seem to be taken up at once, whatever the server does.
+    if not takes_time(trace, service) or most_in_service(trace) > 1 or find_tick(service, trace.commit_time):
         return np.zeros(len(trace), np.bool_), ()
     short = QUEUE_GAP * float(service.mean())
     at_once = np.append(False, trace.serve_time[1:] - trace.commit_time[:-1] <= short)

@@ -26,7 +26,12 @@ def find_tick(durations: FloatArray, times: FloatArray) -> float:
         return 0.0
     tick = float(positive.min())
     ticks = np.concatenate([durations, times - times[0]]) / tick
-    return tick if np.abs(ticks - np.rint(ticks)).max() < WHOLE else 0.0
+    return tick if is_whole(ticks) else 0.0
+
+
+def is_whole(ticks: FloatArray) -> bool:
+    """Return whether numbers of ticks are whole."""
+    return bool(np.abs(ticks - np.rint(ticks)).max(initial=0.0) < WHOLE)
 
 
 def correct_spread(durations: FloatArray, worker: NDArray[np.int32], tick: float) -> FloatArray:

@@ -86,6 +86,42 @@ def test_equal_rows_of_a_coarse_clock_are_to_be_numbered_and_then_have_the_true_
     assert len(again) / again.seconds == pytest.approx(rate, abs=rate * 2 * unit / again.seconds)
 
 
+@pytest.mark.parametrize("rounding", ROUNDED)
+@pytest.mark.parametrize(("tick", "mean", "workers"), [(0.5, 1.0, 4), (1.0, 3.0, 4), (1.0, 1.0, 16), (2.0, 3.0, 4)])
+def test_intervals_of_stages_shorter_than_a_tick_are_as_wide_as_the_rounding_leaves_them(
+    tick: float, mean: float, workers: int, rounding: str
+) -> None:
+    truth = {"network.latency.mean": 0.2, "server.service.mean": 0.1 if workers == 4 else 0.04}
+    latency, service = (gamma(seconds, 0.3) for seconds in truth.values())
+    log = heap.simulate(Cluster(workers, gamma(mean, 0.3), latency, service), 1200, seed=1)
+    rounded = {
+        name: ROUNDED[rounding](np.asarray(values) / tick) * tick if name.endswith("_time") else np.asarray(values)
+        for name, values in log.items()
+    }
+    fit = asim.calibrate(asim.Trace.from_columns(rounded), law={"compute": "gamma"}, by_worker=False)
+    for name, seconds in truth.items():
+        parameter = fit.parameters[name]
+        # A stage shorter than a tick takes none or one of them, and each commit has one service and two messages.
+        error = (seconds * (tick - seconds) / (2400 if "latency" in name else 1200)) ** 0.5
+        assert abs(parameter.estimate - seconds) < 4 * error
+        assert parameter.high - parameter.low > 2 * error
+    assert not any("arrive only then" in note for note in fit.notes)
+
+
+@pytest.mark.parametrize("rounding", ROUNDED)
+def test_a_shape_that_the_clock_hides_is_not_identified(rounding: str) -> None:
+    log, _ = logged(1.0, 3.0, "all", rounding)
+    fit = asim.calibrate(asim.Trace.from_columns(log), law={"compute": "gamma"}, by_worker=False)
+    assert not any(
+        parameter.identifiable
+        for name, parameter in fit.parameters.items()
+        if name.startswith(("network", "server")) and name.endswith(".cv")
+    )
+    compute = fit.parameters["compute.cv"]
+    assert compute.identifiable
+    assert abs(compute.estimate - 0.4) < 4 * (compute.high - compute.low) / 3.29
+
+
 def test_equal_rows_of_a_fine_clock_are_to_be_removed() -> None:
     log = heap.simulate(cluster(1.0, 1.0), COMMITS, 2)
     rows = np.sort(np.append(np.arange(COMMITS), np.arange(100, 140)))
