@@ -168,14 +168,14 @@ def draw(figure, numbers) -> None:
     half = 1.645 * np.sqrt(0.09 / logs)
     kinds = [kind for kind in LOGS if f"identified, {kind}" in numbers]
     for ax, kind in zip(figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0], kinds, strict=True):
-        ax.axhspan(0.9 - half, 0.9 + half, color=GREY, alpha=0.3, linewidth=0, label="0.9, and chance")
+        ax.axhspan(0.9 - half, 0.9 + half, color=GREY, alpha=0.3, linewidth=0, label=f"0.9, and chance in {logs} logs")
         ax.plot(places, numbers[f"coverage without correction, {kind}"], "s", color=VERMILION, label="of the posterior")
         corrected = numbers[f"coverage where identified, {kind}"]
         ax.plot(places, corrected, "o", color=BLUE, label="corrected, where identified")
         identified = numbers[f"identified, {kind}"]
         labels = [f"{name}\n{share:.0%} identified" for name, share in zip(names, identified, strict=True)]
         ax.set_xticks(places, labels)
-        ax.set(title=f"{kind}, {logs} logs", ylim=(0.7, 1.02))
+        ax.set(title=kind, ylim=(0.7, 1.02))
     figure.axes[0].set_ylabel("90 % intervals that hold the truth")
     figure.axes[0].legend(fontsize="small", loc="lower left")
 
