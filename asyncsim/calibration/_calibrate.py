@@ -16,6 +16,7 @@ from asyncsim.calibration._rollouts import FittedRollouts, fit_rollouts
 from asyncsim.calibration._simulations import Report
 from asyncsim.calibration._stages import LEAST_COMMITS, merge_workers, one_step_per_commit, stages_of
 from asyncsim.calibration._statistics import REPLICATES, recorded_columns, shorten, steady_part, takes_time
+from asyncsim.calibration._waiting import IN_TURN, TURN, takes_turns
 from asyncsim.cluster import Rollouts
 from asyncsim.components._checked import checked
 from asyncsim.trace import Trace
@@ -129,6 +130,9 @@ def calibrate(
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
     shown = stages_of(steps, present)
     compute = shown.compute.with_part("waiting") if may_wait else shown.compute
+    in_turn = _has_commits_alone(merged) and takes_turns(steps)
+    if in_turn:
+        shown, compute = shown._replace(notes=(IN_TURN, *shown.notes)), compute.with_part(TURN)
     if model is not None and method == LIKELIHOOD:
         by_place = shown._replace(compute=compute.at(place_of_worker))
         fitted = fit_by_likelihood(merged, compared, by_place, model, seed)
@@ -136,7 +140,7 @@ def calibrate(
     if model is None and method != NPE:
         chosen = fit_laws(steps, shown._replace(compute=compute), place_of_worker, law, by_worker, seed)
         fit = _assemble(merged, compared, LIKELIHOOD, seed, *chosen, shown.idle)
-        if method == LIKELIHOOD or law is not None or may_wait or not _hides_stages(fit, merged):
+        if method == LIKELIHOOD or law is not None or may_wait or in_turn or not _hides_stages(fit, merged):
             return fit
         if obstacle := _describe_obstacle(fit):
             return replace(fit, notes=(obstacle, *fit.notes))
@@ -144,7 +148,8 @@ def calibrate(
     simulated = shorten(steady, limit_simulated(merged.workers))
     prior = default_model(merged.workers) if model is None else model
     clusters, notes, evidence = fit_by_simulation(merged, simulated, prior, simulations, seed, jobs, store, progress)
-    return _assemble(merged, simulated, NPE, seed, clusters, (*shown.notes, *notes), evidence, shown.idle)
+    fitted_clusters = clusters.unidentified() if in_turn else clusters
+    return _assemble(merged, simulated, NPE, seed, fitted_clusters, (*shown.notes, *notes), evidence, shown.idle)
 
 
 def _describe_local_steps(log: Trace, model: Model | None) -> list[str]:
@@ -187,13 +192,17 @@ def _assemble(
     return Fit(method, model, facts, sentences, evidence, seed)
 
 
+def _has_commits_alone(log: Trace) -> bool:
+    """Return whether a log has the times of commits alone, so that workers read when they commit."""
+    reads_at_commits = not takes_time(log, log.begin_time - previous_commit(log))
+    return recorded_columns(log) == COMMITS_ALONE and reads_at_commits
+
+
 def _hides_stages(fit: Fit, log: Trace) -> bool:
     """Return whether a log of commits alone, long enough for simulations, is of no cluster that only computes."""
-    has_commits_alone = recorded_columns(log) == COMMITS_ALONE
-    reads_at_commits = not takes_time(log, log.begin_time - previous_commit(log))
     is_enough = log.workers > 1 and len(log) >= LEAST_PER_WORKER * log.workers
     varies = fit.model.stages["compute"].law is not None  # A constant has nothing to compare.
-    return has_commits_alone and reads_at_commits and is_enough and varies and bool(fit.check(REPLICATES).refuted)
+    return _has_commits_alone(log) and is_enough and varies and bool(fit.check(REPLICATES).refuted)
 
 
 def _describe_obstacle(fit: Fit) -> str:

@@ -194,8 +194,9 @@ class Fit:
         Raises:
             ValueError: If an argument does not fit.
             Unanswered: A ValueError, if workers pause before they read, or if the answer depends on a queue that the
-                log does not show. Its columns may mix messages with queue and service. Or they show no service,
-                although the log is not one of workers without a queue, or more than three times as many workers are
+                log does not show. Its columns may mix messages with queue and service, or commits alone may come in
+                turn at nearly equal intervals, as both a busy server and regular workers make them. Or the log shows no
+                service, although it is not one of workers without a queue, or more than three times as many workers are
                 asked for, whom a service too short to be seen may limit. The message names the needed columns.
                 `with_workers` does not refuse.
 
@@ -237,15 +238,25 @@ class Fit:
             # A coarse clock hides the order of commits, also where all columns are logged.
             clock = "times with their fractions, and " if self.log.statistics.get("gap, 5 %") == 0 else ""
             of_server = f"Log {clock}`arrive_time` and `serve_time`, or fit a `model` with a network and a server."
-            remedy = "Log `read_time` and `version`." if "compute" in self.mixed else of_server
+            remedy = "Log `read_time` and `version`." if self._may_wait_for_steps else of_server
             raise Unanswered(f"`workers` of {brief(workers)} cannot be answered from the log: {reason}. {remedy}")
+
+    @property
+    def _may_wait_for_steps(self) -> bool:
+        """Whether jobs may contain a wait for the end of a step."""
+        return "compute" in self.model.stages and "waiting" in self.model.stages["compute"].contains
 
     def _doubt(self, workers: int) -> str | None:
         """Return why a queue that the log does not show may limit a number of workers, or None."""
         if workers == self.workers or (self.model.shows_service and "compute" not in self.mixed):
             return None
-        if "compute" in self.mixed:
+        if self._may_wait_for_steps:
             return "its jobs may contain a wait for the end of a step of several commits"
+        if "compute" in self.mixed:
+            return (
+                "its workers commit in turn at nearly equal intervals, as a busy server makes them or regular workers "
+                "do, who would not limit others"
+            )
         if self.mixed:
             return "its times from finish to commit mix messages, queue and service"
         lacks_service = "upload" in self.model.stages or self.cluster.server.is_instant

@@ -26,6 +26,7 @@ from asyncsim.calibration._model import NO_CLASSES, Evidence, FittedCluster, Par
 from asyncsim.calibration._stages import Stage, Stages, holders_of
 from asyncsim.calibration._statistics import CONSTANT, summary
 from asyncsim.calibration._transforms import FAMILIES, LEVEL, NORMAL, FloatArray, values_of
+from asyncsim.calibration._waiting import TURN
 from asyncsim.cluster import Cluster, Network, Server
 from asyncsim.delays import Constant, Delay
 from asyncsim.trace import Trace
@@ -68,7 +69,7 @@ class Laws(FittedCluster):
     def mixed(self) -> tuple[str, ...]:
         """Stages whose durations are no draws of their law, because waiting, messages or service are mixed in them."""
         contains = {name: stage.contains for name, stage in self.stages.items()}
-        mixes = {"compute": "waiting" in contains["compute"], "service": bool(contains.get("service"))}
+        mixes = {"compute": bool({"waiting", TURN} & {*contains["compute"]}), "service": bool(contains.get("service"))}
         return tuple(name for name in contains if mixes.get(name) or (name == "upload" and "queue" in contains[name]))
 
     @cached_property

@@ -380,8 +380,8 @@ class Clusters(FittedCluster):
     rows: Mapping[str, tuple[Any, ...]]  # name -> the fields of its `Parameter`
     priors: Mapping[str, tuple[float, float] | None]  # ends, or None for a time of a model that fits ratios only
     columns: Columns  # of times, that the log has
+    mixed: tuple[str, ...] = ()  # "compute", where commits come in turn and it may contain a wait
 
-    mixed = ()
     stages: ClassVar[Mapping[str, Any]] = {}  # of laws that AIC chooses
     jointly = True  # a check compares all statistics together as well
 
@@ -394,6 +394,11 @@ class Clusters(FittedCluster):
         values = dict(zip(model.names, draws.T.tolist(), strict=True))
         rows = {name: tuple(parameter) for name, parameter in parameters.items()}
         return cls(middle, clusters, values, rows, priors, columns)
+
+    def unidentified(self) -> "Clusters":
+        """Return the same clusters, of which the log identifies no parameter."""
+        rows = {name: tuple(Parameter(*row)._replace(identifiable=False)) for name, row in self.rows.items()}
+        return replace(self, rows=rows, mixed=("compute",))
 
     @cached_property
     def draws(self) -> FloatArray:

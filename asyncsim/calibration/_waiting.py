@@ -22,6 +22,14 @@ MOST_ROWS = 3000  # of a log, in which rounds are sought
 MOST_WORKERS = 32  # a round has so many commits at most
 DECISIVE_EVIDENCE = math.log(100)  # evidence, a difference of log-likelihoods, from which workers wait or do not
 SURE_OF_ROUNDS = math.log(1e4)  # the same where the rounds are not known either
+SAME_TURN = 0.98  # share of commits with as many since the worker's last as the commit before, of workers in turn
+EVEN = 5.0  # ratio of long gaps to short ones (95 and 5 %), below which commits come at nearly equal intervals
+TURN = "wait for a turn"  # which jobs may contain
+IN_TURN = (
+    "Workers commit in turn at nearly equal intervals, as a server that is always busy makes them, and also regular "
+    "workers that began one after another: commits alone do not tell these apart, so that neither computing nor "
+    "service is identifiable. Log `start_time` and `finish_time`, or `arrive_time` and `serve_time`."
+)
 EARLY_SHARE = 0.1  # share of jobs that read before the end of a step for which workers wait
 CORRELATION_ERRORS = 5.0  # standard errors
 
@@ -81,6 +89,16 @@ def find_round(log: Trace) -> int:
                 rounds.append((evidence.waits, size))
     odds, size = max(rounds, default=(0.0, 0))
     return size if odds > SURE_OF_ROUNDS else 0
+
+
+def takes_turns(log: Trace) -> bool:
+    """Return whether workers commit in turn at nearly equal intervals."""
+    before = previous_own_row(log.worker)
+    turns = (np.arange(len(log)) - before)[before >= 0]
+    if len(turns) < 2 or log.workers < 2:
+        return False
+    short, long = np.quantile(np.diff(log.commit_time), (0.05, 0.95)).tolist()
+    return bool((np.diff(turns) == 0).mean() >= SAME_TURN and 0 < long < EVEN * short)
 
 
 def _last_rows(log: Trace) -> Rows:
