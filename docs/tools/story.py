@@ -442,57 +442,70 @@ def late_samples() -> Iterator[Row]:
         yield from measure("samples", f"lead {lead}", schedule, rules.Downpour, grid(0.05, 1.6), workload, values)
 
 
+LOCAL_STEP = delays.Gamma(mean=0.025, cv=0.1)
+NESTEROV: Callable[..., Any] = partial(rules.SharedNesterov, momentum=0.9)
+
+
 def diloco() -> Iterator[Row]:
-    """Seconds and local steps to a training loss of 0.01 with DiLoCo, in rounds and asynchronously (diloco.md).
+    """Seconds and local steps to a training loss of 0.01 with DiLoCo, in rounds and asynchronously (diloco.md)."""
+    window, unequal = 32, delays.fleet.scaled(LOCAL_STEP, [1, 1, 2, 4])
+    fleets: dict[str, tuple[Any, Any]] = {
+        "equal": (LOCAL_STEP, window),
+        "unequal": (unequal, window),
+        "unequal, by speed": (unequal, delays.fleet.windows_by_speed(unequal, window)),
+    }
+    outer: dict[str, tuple[Callable[..., Any], float]] = {  # with the middle of the grid, the best step of six seeds
+        "rounds, Nesterov": (NESTEROV, 0.5),
+        "rounds, no momentum": (rules.Downpour, 1.0),
+        "asynchronous, Nesterov": (NESTEROV, 0.025),
+        "asynchronous, no momentum": (rules.Downpour, 0.25),
+        "asynchronous, delayed Nesterov": (partial(rules.DelayedNesterov, momentum=0.9), 0.35),
+    }
+    for (fleet, of_fleet), (name, of_rule) in product(fleets.items(), outer.items()):
+        yield from train_windows("diloco", f"{fleet}, {name}", *of_fleet, *of_rule)
+
+
+def three_windows() -> Iterator[Row]:
+    """Return the same as `diloco` for rounds of three lengths on equal machines (diloco.md)."""
+    for window, middle in ((8, 0.25), (32, 0.5), (128, 0.5)):
+        yield from train_windows("windows", f"{window}, rounds", LOCAL_STEP, window, NESTEROV, middle)
+
+
+def train_windows(
+    question: str, name: str, laws: Any, windows: Any, rule: Callable[..., Any], middle: float
+) -> Iterator[Row]:
+    """Yield the seconds and local steps to a training loss of 0.01 at outer steps around a middle.
 
     The step size is the outer one, and the name of a setting ends with its inner one. A schedule has four seeds of its
     own, of which the median counts.
     """
     workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32, training_loss=True)
-    step, window, copies = delays.Gamma(mean=0.025, cv=0.1), 32, 4
-    unequal = delays.fleet.scaled(step, [1, 1, 2, 4])
-    fleets: dict[str, tuple[Any, Any]] = {
-        "equal": (step, window),
-        "unequal": (unequal, window),
-        "unequal, by speed": (unequal, delays.fleet.windows_by_speed(unequal, window)),
-    }
-    nesterov: Callable[..., Any] = partial(rules.SharedNesterov, momentum=0.9)
-    outer: dict[str, tuple[Callable[..., Any], float]] = {  # with the middle of the grid, the best step of six seeds
-        "rounds, Nesterov": (nesterov, 0.5),
-        "rounds, no momentum": (rules.Downpour, 1.0),
-        "asynchronous, Nesterov": (nesterov, 0.025),
-        "asynchronous, no momentum": (rules.Downpour, 0.25),
-        "asynchronous, delayed Nesterov": (partial(rules.DelayedNesterov, momentum=0.9), 0.35),
-    }
-    factors, inner_steps = 2.0 ** (np.arange(-2, 3) / 2), np.array([0.008, 0.016, 0.032, 0.064])
-    for (fleet, (laws, windows)), (name, (rule, middle)) in product(fleets.items(), outer.items()):
-        together = name.startswith("rounds")
-        network = asim.Network(
-            bandwidth=1.25e8, message_bytes=4 * 30_846_720, collective="ring" if together else "none"
+    factors, inner_steps, copies = 2.0 ** (np.arange(-2, 3) / 2), np.array([0.008, 0.016, 0.032, 0.064]), 4
+    together = "rounds" in name
+    network = asim.Network(bandwidth=1.25e8, message_bytes=4 * 30_846_720, collective="ring" if together else "none")
+    protocol = protocols.Synchronous() if together else protocols.Asynchronous()
+    each = asim.Cluster(4, laws, network, protocol=protocol, local_steps=windows)
+    lanes = np.array(list(product(middle * factors, inner_steps)))
+    columns = []
+    for schedule in range(SCHEDULES):
+        trace = asim.simulate(each, seconds=50, seed=schedule)
+        rates = np.repeat(lanes, copies, axis=0)
+        run = asim.replay(
+            trace,
+            rules.local(rule(rates[:, 0]), window=windows, learning_rate=rates[:, 1], optimiser="adamw"),
+            workload,
+            seed=[schedule * copies + seed for seed in range(copies)] * len(lanes),
+            record={"training_loss": 4 if together else 1},
+            stop_on_divergence=False,
         )
-        protocol = protocols.Synchronous() if together else protocols.Asynchronous()
-        each = asim.Cluster(4, laws, network, protocol=protocol, local_steps=windows)
-        lanes = np.array(list(product(middle * factors, inner_steps)))
-        columns = []
-        for schedule in range(SCHEDULES):
-            trace = asim.simulate(each, seconds=50, seed=schedule)
-            rates = np.repeat(lanes, copies, axis=0)
-            run = asim.replay(
-                trace,
-                rules.local(rule(rates[:, 0]), window=windows, learning_rate=rates[:, 1], optimiser="adamw"),
-                workload,
-                seed=[schedule * copies + seed for seed in range(copies)] * len(lanes),
-                record={"training_loss": 4 if together else 1},
-                stop_on_divergence=False,
-            )
-            loss = np.median(run.records["training_loss"].reshape(len(lanes), copies, -1), axis=1)
-            under = loss < 0.01
-            commit = run.recorded_at["training_loss"][under.argmax(axis=1)]
-            done = np.broadcast_to(windows, 4)[trace.worker].cumsum()
-            columns.append(np.where(under.any(axis=1), (trace.commit_time[commit], done[commit]), np.inf))
-        for place, quantity in enumerate(("seconds", "local steps")):
-            for (size, inner), row in zip(lanes, np.array(columns)[:, place].T, strict=True):
-                yield "diloco", f"{fleet}, {name}, inner {inner:g}", quantity, size, row.tolist()
+        loss = np.median(run.records["training_loss"].reshape(len(lanes), copies, -1), axis=1)
+        under = loss < 0.01
+        commit = run.recorded_at["training_loss"][under.argmax(axis=1)]
+        done = np.broadcast_to(windows, 4)[trace.worker].cumsum()
+        columns.append(np.where(under.any(axis=1), (trace.commit_time[commit], done[commit]), np.inf))
+    for place, quantity in enumerate(("seconds", "local steps")):
+        for (size, inner), row in zip(lanes, np.array(columns)[:, place].T, strict=True):
+            yield question, f"{name}, inner {inner:g}", quantity, size, row.tolist()
 
 
 QUESTIONS: dict[str, Callable[[], Iterable[Row]]] = {
@@ -513,6 +526,7 @@ QUESTIONS: dict[str, Callable[[], Iterable[Row]]] = {
     "knobs": knobs,
     "samples": late_samples,
     "diloco": diloco,
+    "windows": three_windows,
 }
 
 
