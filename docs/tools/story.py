@@ -2,7 +2,7 @@
 
 Each question has several settings, and each setting is measured at several step sizes, on six schedules, with twelve
 seeds of initial parameters and mini-batches on each schedule. A row of the table has a column for each schedule. All
-seeds and step sizes of a schedule run in one program, so the whole table takes about half an hour on one core. The
+seeds and step sizes of a schedule run in one program, so the whole table takes about an hour on one core. The
 pages read it with `docs/tools/measured.py`.
 """
 
