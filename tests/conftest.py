@@ -17,6 +17,9 @@ from jax._src.interpreters import mlir
 from asyncsim.components._families import FAMILIES, is_ours
 from asyncsim.engine import _chunks as chunks
 from asyncsim.workloads import _programs as programs
+from tests.animation.browser import browser
+
+__all__ = ["browser"]  # one for all folders: a process can drive one at a time
 
 # The code generator that takes longest, and compiling in many pieces. XLA aborts at a flag that it does not know, so
 # these are set only for the versions of JAX with which they were tried, and its internals are touched only there.

@@ -139,5 +139,5 @@ def test_a_queue_that_a_coarse_clock_hides_asks_for_its_fractions_first() -> Non
 def test_jobs_of_two_constant_times_are_not_taken_for_rounded_ones() -> None:
     """Their differences are whole, but none is 0."""
     law = [asim.delays.Constant(1.0)] * 4 + [asim.delays.Constant(3.0)] * 4
-    fit = asim.calibrate(asim.simulate(asim.Cluster(8, law), commits=400))
+    fit = asim.calibrate(asim.simulate(asim.Cluster(8, law), commits=400), method="likelihood")
     assert not any("ticks" in note for note in fit.notes)

@@ -4,9 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.animation.browser import browser
-
-__all__ = ["browser"]
 STATIC = Path(__file__).parents[2] / "docs/_static"
 NUMBERS = ["0.1355\xa0±\xa00.0032", "−0.0069\xa0±\xa00.0012"]
 TABLES = {  # name -> head, row, and whether it is cards on a telephone
