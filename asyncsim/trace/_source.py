@@ -253,8 +253,9 @@ def _without_comments(contents: Contents, accepted: Collection[str]) -> Contents
     A comment begins with # and is before the header, or has fewer cells than it. The header may begin with # itself.
     """
     begin = contents.text.removeprefix(codecs.BOM_UTF8)[:4]
-    # Two searches for a text take far less time than one for a pattern.
-    if not (begin.startswith((b"#", b"sep=")) or b"\n#" in contents.text or b"\r#" in contents.text):
+    # A search for one byte takes far less time than one for two, and nearly no log has this byte.
+    starts_line = b"#" in contents.text and (begin[:1] == b"#" or b"\n#" in contents.text or b"\r#" in contents.text)
+    if not (starts_line or begin == b"sep="):
         return contents
     with contents.open() as file:
         lines = file.read().splitlines()
